@@ -1,0 +1,43 @@
+"""checks(want, facts) → findings: is the host what it should be? Pure; touches nothing."""
+
+from __future__ import annotations
+
+from provision.checks import driver, environment, gpus, services, toolkits
+from provision.checks.finding import Action, Finding
+from provision.facts import Facts
+from provision.plan import Plan
+from provision.want import Want
+
+ORDER = (driver, gpus, toolkits, environment, services)
+
+
+def check(want: Want, facts: Facts, plan: Plan) -> list[Finding]:
+    """Every row: the state that planning sees, then what the host itself answers."""
+    return [*drift(plan), *(row for module in ORDER for row in module.check(want, facts))]
+
+
+def drift(plan: Plan) -> list[Finding]:
+    """Each change that planning would make is a difference; so is what is awaited."""
+    rows = [
+        Finding(
+            id=f"state.{change.resource}",
+            subject=change.subject,
+            expected=change.after,
+            observed=change.before,
+            action=Action.INSPECT if change.blocked else Action.PROVISION,
+            reason=change.blocked or change.awaited or change.why,
+        )
+        for change in (*plan.now.changes, *plan.awaited)
+    ]
+    if plan.empty:
+        rows.insert(
+            0,
+            Finding(
+                id="state",
+                subject=plan.stack,
+                expected="nothing to do",
+                observed="nothing to do",
+                action=Action.NONE,
+            ),
+        )
+    return rows

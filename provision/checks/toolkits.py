@@ -1,0 +1,30 @@
+"""Every wanted toolkit's nvcc answers, in its own folder."""
+
+from __future__ import annotations
+
+from provision.checks.finding import Action, Finding, unknown
+from provision.facts import Facts, Toolkits, Unknown
+from provision.want import Want
+
+
+def check(want: Want, facts: Facts) -> list[Finding]:
+    wanted = want.stack.system.toolkit
+    if not isinstance(facts.toolkits, Toolkits):
+        reason = facts.toolkits.reason if isinstance(facts.toolkits, Unknown) else "none there"
+        return [
+            unknown("toolkit", f"CUDA {release}", expected=release, reason=reason)
+            for release in wanted
+        ]
+    return [_row(release, facts.toolkits.installed.get(release)) for release in wanted]
+
+
+def _row(release: str, nvcc: str | None) -> Finding:
+    fits = nvcc is not None and nvcc.startswith(f"{release}.")
+    return Finding(
+        id="toolkit",
+        subject=f"CUDA {release}",
+        expected=f"nvcc {release}",
+        observed=f"nvcc {nvcc}" if nvcc else "no nvcc",
+        action=Action.NONE if fits else Action.PROVISION,
+        reason="" if fits else f"/usr/local/cuda-{release} is missing or damaged",
+    )

@@ -1,0 +1,406 @@
+"""What a host is: the probe's JSON as frozen values.
+
+Every collector's answer is one of three: a value, `Absent` (the thing is not there) or
+`Unknown` (it could not be found out, and why). Nothing is ever replaced by a default.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from provision.errors import ProvisionError
+
+SCHEMA = 1
+"""Version of the probe's JSON. Raised when a saved facts file can no longer be read."""
+
+Json = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Absent:
+    """The thing asked about is not on the host."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unknown:
+    """It could not be found out."""
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Python:
+    version: str
+    """Full version of the system's python3, such as '3.11.2'."""
+    headers: bool
+    """Python.h is installed: what compiles at run time (Triton) needs it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Os:
+    id: str
+    version_id: str
+    codename: str
+    name: str
+    arch: str
+    """As uname prints it: x86_64, aarch64."""
+    libc: str
+    python: Python
+    systemd: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Boot:
+    id: str
+    """The kernel's random boot id: a new one is the proof of a reboot."""
+    kernel: str
+    """The running kernel, from /proc/sys/kernel/osrelease."""
+    next_kernel: str | None
+    """The newest kernel in /boot, which the next boot takes; None where /boot has none."""
+    cmdline: str
+    uptime: float
+    """Seconds since boot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Package:
+    version: str
+    status: str
+    """dpkg's word: installed, config-files, half-configured, unpacked …"""
+    hold: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dpkg:
+    interrupted: bool
+    """/var/lib/dpkg/updates holds an unfinished transaction."""
+    packages: dict[str, Package | None]
+    """Every NVIDIA and CUDA package and every one asked for; one that is missing is not there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    candidate: str | None
+    versions: dict[str, str]
+    """version → where it comes from: 'installed', a URI, or several joined by a space."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    file: str
+    suite: str
+    signed_by: str | None
+    """The keyring file that the source names."""
+    fingerprints: list[str]
+    """Of the primary keys in that keyring, 40 upper-case hex digits each."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Apt:
+    policy: dict[str, Policy]
+    sources: dict[str, list[Source]]
+    """URI without its trailing slash → every source that names it."""
+    fresh: dict[str, bool]
+    """URI as in `sources` → its index was fetched within the last hour, by the host's clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    sha256: str
+    mode: int
+    """Permission bits, such as 0o644."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Module:
+    version: str
+    license: str
+    """'Dual MIT/GPL' is the open flavour, 'NVIDIA' the proprietary one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    loaded: dict[str, str | None]
+    """Module of interest → its version ('' where it states none), None when not loaded."""
+    available: dict[str, Module | None]
+    """Installed kernel → its nvidia module on disk."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nvml:
+    exit: int
+    """nvidia-smi's exit status: 0 fine, 9 no module, 18 module and library differ."""
+    message: str
+    driver: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Driver:
+    loaded: str | None
+    """Version of the module in the kernel."""
+    flavour: Literal["open", "proprietary"] | None
+    library: str | None
+    """Version of libnvidia-ml that the loader would take."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpu:
+    index: int
+    uuid: str
+    name: str
+    slot: str
+    """PCI address such as 0000:06:00.0."""
+    memory_total: int | None
+    """MiB, as nvidia-smi prints it."""
+    memory_used: int | None
+    bar1_total: int | None
+    power_limit: float | None
+    """W."""
+    power_limit_default: float | None
+    temperature: int | None
+    """°C."""
+    persistence: bool | None
+    ecc: bool | None
+    ecc_uncorrectable: int | None
+    """Uncorrectable errors since the driver was loaded."""
+    remap_pending: bool | None
+    remap_failure: bool | None
+    link_gen: int | None
+    link_gen_max: int | None
+    link_width: int | None
+    link_width_max: int | None
+    utilisation: int | None
+    """Percent."""
+    performance_state: str | None
+    recovery_action: str | None
+    processes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topology:
+    links: list[list[str]]
+    """links[i][j]: X, PIX, PXB, PHB, NODE, SYS or NV# between GPU i and GPU j."""
+    numa: list[int | None]
+    cpus: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PciDevice:
+    slot: str
+    device: str
+    """vendor:device in lower-case hex, such as 10de:2bb5."""
+    kind: str
+    """Class in lower-case hex, such as 0302."""
+    numa: int | None
+    driver: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Iommu:
+    groups: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecureBoot:
+    enabled: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    total: int
+    """Bytes."""
+    available: int
+    """Bytes."""
+    limit: int | None
+    """Bytes: the least limit of all ancestor cgroups, None where there is none."""
+    cpus: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disk:
+    total: int
+    """Bytes."""
+    free: int
+    """Bytes that an unprivileged process could still write."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clock:
+    now: float
+    """Seconds since the epoch by the host's clock."""
+    synchronised: bool | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Toolkits:
+    installed: dict[str, str | None]
+    """'13.1' → nvcc's own version such as '13.1.80', None where nvcc does not answer."""
+    default: str | None
+    """What /usr/local/cuda finally points to."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    active: str
+    enabled: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    release: str | None
+    """Name of the release that `current` points to; None before the first switch."""
+    lock: str | None
+    """sha256 of the lock that the release was made from."""
+    python: str | None
+    distributions: dict[str, str | None]
+    """Normalised name → version, read from the dist-info folders of the current release."""
+    releases: list[str]
+    """All that were begun, finished or not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    run: str
+    who: str
+    since: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Simulation:
+    install: dict[str, list[str | None]]
+    """Package → [version now or None, version afterwards]."""
+    remove: dict[str, str]
+    """Package → version that apt would remove."""
+    error: str | None
+    """Why apt refuses, in its own words."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """One host at one moment. Each field is one collector's answer."""
+
+    os: Os | Absent | Unknown
+    boot: Boot | Absent | Unknown
+    dpkg: Dpkg | Absent | Unknown
+    apt: Apt | Absent | Unknown
+    files: dict[str, File | None] | Absent | Unknown
+    """Asked-for path → the file, None where there is none."""
+    kernel: Kernel | Absent | Unknown
+    driver: Driver | Absent | Unknown
+    nvml: Nvml | Absent | Unknown
+    gpus: list[Gpu] | Absent | Unknown
+    topology: Topology | Absent | Unknown
+    pci: list[PciDevice] | Absent | Unknown
+    """NVIDIA's devices on the bus, driver or not."""
+    iommu: Iommu | Absent | Unknown
+    secure_boot: SecureBoot | Absent | Unknown
+    memory: Memory | Absent | Unknown
+    disks: dict[str, Disk] | Absent | Unknown
+    clock: Clock | Absent | Unknown
+    toolkits: Toolkits | Absent | Unknown
+    compilers: dict[str, str | None] | Absent | Unknown
+    units: dict[str, Unit | None] | Absent | Unknown
+    environments: dict[str, Environment | None] | Absent | Unknown
+    uv: dict[str, str | None] | Absent | Unknown
+    """Asked-for path of a uv executable → its version."""
+    run: Run | Absent | Unknown
+    """The apply that is going on at this moment."""
+    simulations: dict[str, Simulation] | Absent | Unknown
+    """What apt would do, by the key of the transaction asked about."""
+
+
+@cache
+def _adapters() -> dict[str, TypeAdapter[Any]]:
+    """The value type of each field, without Absent and Unknown, which the wire spells apart."""
+    hints = Facts.__annotations__
+    scope = globals()
+    return {
+        name: TypeAdapter(eval(hint.removesuffix(" | Absent | Unknown"), scope))  # noqa: S307
+        for name, hint in hints.items()
+    }
+
+
+def parse(raw: Json) -> Facts:
+    """Read the probe's JSON.
+
+    Raises ProvisionError naming the dotted path of what is not of the expected shape.
+    """
+    if raw.get("schema") != SCHEMA:
+        raise ProvisionError(
+            f"facts have schema {raw.get('schema')!r}, expected {SCHEMA}",
+            hint="take the facts anew: invoke facts --json",
+        )
+    answers = raw["facts"]
+    return Facts(**{name: _answer(name, answers.get(name)) for name in _adapters()})
+
+
+def _answer(name: str, raw: Json | None) -> Any:  # noqa: ANN401 - each field has its own type
+    if raw is None:
+        return Unknown("the probe did not say")
+    match raw.get("status"):
+        case "ok":
+            try:
+                return _adapters()[name].validate_python(raw["value"])
+            except ValidationError as error:
+                first = error.errors()[0]
+                path = ".".join(str(part) for part in (name, *first["loc"]))
+                raise ProvisionError(
+                    f"facts: {path}: {first['msg']}, got {first['input']!r}"
+                ) from error
+        case "absent":
+            return Absent()
+        case _:
+            return Unknown(str(raw.get("reason", "no reason given")))
+
+
+def merge(raw: Json, *promises: Json) -> dict[str, Any]:
+    """The probe's JSON once promises came true: each maps a collector to what its value gains.
+
+    A promise's None says that the thing is gone. What an unknown or absent collector would then say
+    can't be told: a promise makes it known with the promised part alone.
+    """
+    merged: dict[str, Any] = copy.deepcopy(dict(raw))
+    for promise in promises:
+        for name, gained in promise.items():
+            answer = merged["facts"].get(name, {})
+            value = answer.get("value") if answer.get("status") == "ok" else {}
+            merged["facts"][name] = {"status": "ok", "value": _merged(value, gained)}
+    return merged
+
+
+def _merged(value: Any, gained: Any) -> Any:  # noqa: ANN401 - any JSON
+    if not isinstance(gained, Mapping) or not isinstance(value, Mapping):
+        return gained
+    result = dict(value)
+    for key, part in gained.items():
+        result[key] = _merged(result.get(key, {}), part) if isinstance(part, Mapping) else part
+    return result
+
+
+def holds(raw: Json, promise: Json) -> list[str]:
+    """The dotted paths where the probe's JSON does not bear out a promise; [] when it does."""
+    return [
+        line
+        for name, gained in promise.items()
+        for line in _missing(raw["facts"].get(name, {}).get("value"), gained, name)
+    ]
+
+
+def _missing(value: Any, gained: Any, path: str) -> list[str]:  # noqa: ANN401 - any JSON
+    if isinstance(gained, Mapping):
+        if not isinstance(value, Mapping):
+            return [f"{path}: promised {dict(gained)!r}, found {value!r}"]
+        return [
+            line
+            for key, part in gained.items()
+            for line in _missing(value.get(key), part, f"{path}.{key}")
+        ]
+    return [] if value == gained else [f"{path}: promised {gained!r}, found {value!r}"]

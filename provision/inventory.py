@@ -1,0 +1,182 @@
+"""YAML → Inventory: hosts, groups and expected hardware, validated; errors name file and line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from provision.errors import UsageError
+
+FILE = Path(__file__).parent.parent / "inventory.yaml"
+VARIABLE = "FIRSTLIGHT_INVENTORY"
+"""Environment variable that names another inventory file."""
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class Entry(BaseModel):
+    """A mapping of the inventory: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Gpus(Entry):
+    """The GPUs that the host is expected to have."""
+
+    count: int = Field(ge=1, le=64)
+    model: str
+
+
+class Lab(Entry):
+    """A lab host: made on this computer, with simulated hardware."""
+
+    suite: Literal["bookworm", "trixie"] = "bookworm"
+    hardware: Name = "rtxpro6000-8x"
+    memory_gib: int | None = Field(default=None, ge=1)
+
+
+class Host(Entry):
+    """One host: where it is, what it should become, what it should have."""
+
+    name: Name
+    where: str
+    """File and line of its entry, for messages."""
+    address: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$")]
+    user: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]*$")] | None = None
+    port: int | None = Field(default=None, ge=1, le=65535)
+    ssh_config: Path | None = None
+    """An OpenSSH client configuration to read instead of the user's own."""
+    stack: Name
+    gpus: Gpus | None = None
+    lab: Lab | None = None
+
+
+class Inventory(Entry):
+    """All hosts that the file names."""
+
+    file: str
+    default: Name
+    hosts: dict[Name, Host]
+    groups: dict[Name, tuple[Name, ...]] = {}
+
+    def select(self, hosts: Sequence[str] = (), groups: Sequence[str] = ()) -> list[Host]:
+        """The hosts asked for, each once, in the order asked; the default host if none is.
+
+        Raises UsageError for a name that the inventory does not hold.
+        """
+        names = list(hosts)
+        for group in groups:
+            if group not in self.groups:
+                raise UsageError(
+                    f"{self.file}: there is no group {group!r}",
+                    hint=f"groups there: {', '.join(self.groups) or 'none'}",
+                )
+            names.extend(self.groups[group])
+        for name in names:
+            if name not in self.hosts:
+                raise UsageError(
+                    f"{self.file}: there is no host {name!r}",
+                    hint=f"hosts there: {', '.join(self.hosts)}",
+                )
+        return [self.hosts[name] for name in dict.fromkeys(names or [self.default])]
+
+
+def load(path: Path | None = None) -> Inventory:
+    """Read the inventory: `path`, else the file that FIRSTLIGHT_INVENTORY names, else ours.
+
+    Raises UsageError naming file, line and field.
+    """
+    path = path or Path(os.environ.get(VARIABLE, FILE))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path}: can't be read: {error}", hint=f"{VARIABLE} names the inventory"
+        ) from error
+    return parse(text, path.name)
+
+
+def parse(text: str, file: str) -> Inventory:
+    """Read an inventory's text; `file` names it in messages."""
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f":{mark.line + 1}" if mark else ""
+        raise UsageError(f"{file}{at}: {getattr(error, 'problem', error)}") from error
+    lines = _lines(tree, ())
+    if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict):
+        raise UsageError(f"{file}: hosts: expected a mapping of host names")
+    for name, entry in data["hosts"].items():
+        if not isinstance(entry, dict):
+            line = lines.get(("hosts", name), 1)
+            raise UsageError(f"{file}:{line}: hosts.{name}: expected a mapping, got {entry!r}")
+        where = f"{file}:{lines[('hosts', name)]}"
+        address = lines.get(("hosts", name, "address"))
+        entry.update(name=name, where=f"{file}:{address}" if address else where)
+        entry.setdefault("address", name)
+    try:
+        inventory = Inventory.model_validate({**data, "file": file})
+    except ValidationError as error:
+        raise _explained(error, file, lines) from error
+    _check_names(inventory, file, lines)
+    return inventory
+
+
+def _check_names(inventory: Inventory, file: str, lines: dict[tuple[Any, ...], int]) -> None:
+    named: list[tuple[tuple[Any, ...], str]] = [(("default",), inventory.default)]
+    named += [
+        (("groups", group, at), name)
+        for group, names in inventory.groups.items()
+        for at, name in enumerate(names)
+    ]
+    for path, name in named:
+        if name not in inventory.hosts:
+            field = ".".join(str(part) for part in path)
+            raise UsageError(
+                f"{file}:{lines.get(path, 1)}: {field}: there is no host {name!r}",
+                hint=f"hosts there: {', '.join(inventory.hosts)}",
+            )
+
+
+def _explained(error: ValidationError, file: str, lines: dict[tuple[Any, ...], int]) -> UsageError:
+    first = error.errors()[0]
+    path = tuple(part for part in first["loc"] if part != "[key]")
+    field = ".".join(str(part) for part in path)
+    known = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 1)
+    if first["type"] == "extra_forbidden":
+        return UsageError(
+            f"{file}:{known}: {field}: unknown field", hint=f"fields there: {_fields(path)}"
+        )
+    got = f", got {first['input']!r}" if first["type"] != "missing" else ""
+    return UsageError(f"{file}:{known}: {field}: {first['msg']}{got}")
+
+
+def _fields(path: tuple[Any, ...]) -> str:
+    model: type[BaseModel] = Inventory
+    if path[0] == "hosts":
+        nested: dict[Any, type[BaseModel]] = {"gpus": Gpus, "lab": Lab}
+        model = nested.get(path[2], Host) if len(path) > 3 else Host
+    return ", ".join(name for name in model.model_fields if name not in ("name", "where", "file"))
+
+
+def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> dict[tuple[Any, ...], int]:
+    """Path of every key and item → its line, counted from 1."""
+    found: dict[tuple[Any, ...], int] = {}
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, key.value)
+            found[inner] = key.start_mark.line + 1
+            found.update(_lines(value, inner))
+    elif isinstance(node, yaml.SequenceNode):
+        for at, value in enumerate(node.value):
+            inner = (*path, at)
+            found[inner] = value.start_mark.line + 1
+            found.update(_lines(value, inner))
+    return found

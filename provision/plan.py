@@ -1,0 +1,251 @@
+"""Change, Round, Plan: what will be done, as data. Pure: the same want and facts, the same plan.
+
+A plan's first round is what can be known and done now; the later ones are expected, found by
+planning again from the facts that the round before promises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar
+
+Json = Mapping[str, Any]
+
+
+class Stage(IntEnum):
+    """What must be true before what. A round holds changes of one stage."""
+
+    SOURCES = 1
+    """Where packages come from, and what may not happen by itself."""
+    PACKAGES = 2
+    REBOOT = 3
+    RUNTIME = 4
+    """What runs on a driver that works: services, uv, environments."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Write:
+    """Put a file, by a rename, owned by root."""
+
+    do: ClassVar[str] = "write"
+    path: str
+    content: str
+    mode: int = 0o644
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """Run a command; any other exit status than 0 fails the change."""
+
+    do: ClassVar[str] = "run"
+    argv: tuple[str, ...]
+    timeout: float = 600.0
+    """Seconds."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keyring:
+    """Fetch a repository's key package, hold it to hash and fingerprint, and install it."""
+
+    do: ClassVar[str] = "keyring"
+    url: str
+    sha256: str | None
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Apt:
+    """An apt transaction. It is simulated first and stops if apt would do more than this."""
+
+    do: ClassVar[str] = "apt"
+    argv: tuple[str, ...]
+    install: Mapping[str, Sequence[str | None]] | None = None
+    """Package → [version now, version afterwards]; None until apt has been asked."""
+    remove: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Names the transaction in the facts' simulations."""
+        return " ".join(self.argv)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unpack:
+    """Take one executable out of an uploaded wheel."""
+
+    do: ClassVar[str] = "unpack"
+    wheel: str
+    """Its sha256: the wheel is uploaded before the round starts."""
+    member: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seal:
+    """Hold a finished release to its RECORD files, then write its manifest."""
+
+    do: ClassVar[str] = "seal"
+    release: str
+    lock: str
+    python: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Switch:
+    """Point a symbolic link to another target, by a rename."""
+
+    do: ClassVar[str] = "switch"
+    link: str
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reboot:
+    """Restart the host; the last action of its round."""
+
+    do: ClassVar[str] = "reboot"
+
+
+Action = Write | Run | Keyring | Apt | Unpack | Seal | Switch | Reboot
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One thing on the host that will differ, and why.
+
+    A change with `blocked` is not carried out: it says why it can't be planned. One with
+    `awaited` waits for something that nobody has made yet and holds up nothing.
+    """
+
+    resource: str
+    subject: str
+    stage: Stage
+    before: str
+    after: str
+    why: str
+    actions: tuple[Action, ...] = ()
+    makes: Json = field(default_factory=dict)
+    """Collector → the part of its value that becomes true: the change's promise."""
+    blocked: str = ""
+    awaited: str = ""
+    hint: str = ""
+
+    @property
+    def id(self) -> str:
+        """Resource and subject, unique in a plan."""
+        return f"{self.resource}:{self.subject}"
+
+    @property
+    def reboots(self) -> bool:
+        """Whether the host restarts at its end."""
+        return any(isinstance(action, Reboot) for action in self.actions)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Round:
+    """Changes that are carried out together, in order."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def actionable(self) -> bool:
+        """Whether it can be carried out: nothing in it is blocked."""
+        return bool(self.changes) and not self.blocked
+
+    @property
+    def blocked(self) -> tuple[Change, ...]:
+        """Changes that can't be planned, each with its reason."""
+        return tuple(change for change in self.changes if change.blocked)
+
+    @property
+    def reboots(self) -> bool:
+        """Whether the host restarts at its end."""
+        return any(change.reboots for change in self.changes)
+
+    @property
+    def unasked(self) -> tuple[Apt, ...]:
+        """apt transactions of which apt has not yet said what they would do."""
+        return tuple(
+            action
+            for change in self.changes
+            for action in change.actions
+            if isinstance(action, Apt) and action.install is None
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of what would be done; promises and wording left out."""
+        content = [
+            [change.id, change.blocked, [_action(action) for action in change.actions]]
+            for change in self.changes
+        ]
+        return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """The rounds that lead from the facts to the want; no rounds: nothing to do."""
+
+    host: str
+    stack: str
+    rounds: tuple[Round, ...]
+    awaited: tuple[Change, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """The host is as wanted, but for what is awaited."""
+        return not self.rounds
+
+    @property
+    def now(self) -> Round:
+        """The round that can be carried out now."""
+        return self.rounds[0] if self.rounds else Round(changes=())
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of the first round's actions: two plans that do the same have the same."""
+        return self.now.fingerprint
+
+    def to_data(self) -> dict[str, Any]:
+        """The plan as JSON, whole: what is saved, compared and printed."""
+        return {
+            "schema": 1,
+            "host": self.host,
+            "stack": self.stack,
+            "fingerprint": self.fingerprint,
+            "empty": self.empty,
+            "rounds": [[change_data(c) for c in one.changes] for one in self.rounds],
+            "awaited": [change_data(change) for change in self.awaited],
+        }
+
+
+def change_data(change: Change) -> dict[str, Any]:
+    """A change as JSON."""
+    data = {
+        "id": change.id,
+        "resource": change.resource,
+        "subject": change.subject,
+        "stage": change.stage.name.lower(),
+        "before": change.before,
+        "after": change.after,
+        "why": change.why,
+        "reboots": change.reboots,
+        "actions": [_action(action) for action in change.actions],
+        "makes": change.makes,
+    }
+    reasons = {"blocked": change.blocked, "awaited": change.awaited, "hint": change.hint}
+    said: dict[str, Any] = json.loads(_canonical(data))
+    return said | {name: reason for name, reason in reasons.items() if reason}
+
+
+def _action(action: Action) -> dict[str, Any]:
+    return {"do": action.do, **asdict(action)}
+
+
+def _canonical(data: object) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

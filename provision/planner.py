@@ -1,0 +1,70 @@
+"""plan(want, facts) → Plan: asks every resource, in order, what differs."""
+
+from __future__ import annotations
+
+from provision import resources
+from provision.errors import ProvisionError
+from provision.facts import Json, merge, parse
+from provision.plan import Change, Plan, Round, Stage
+from provision.resources.known import NotKnown
+from provision.want import Want
+
+ROUND_LIMIT = 8
+"""A bare host takes four rounds; promises that do not end within this are a fault of ours."""
+
+
+def plan(host: str, want: Want, raw: Json) -> Plan:
+    """What leads from the probe's JSON to the want; pure.
+
+    Raises ProvisionError when the promises of the changes never lead to an empty plan.
+    """
+    rounds: list[Round] = []
+    now, awaited = _round(want, raw)
+    one = now
+    while one.changes:
+        if len(rounds) == ROUND_LIMIT:
+            again = ", ".join(change.id for change in one.changes)
+            raise ProvisionError(f"planning does not end: still to do after each round: {again}")
+        rounds.append(one)
+        if not one.actionable:
+            break
+        raw = merge(raw, *(change.makes for change in one.changes))
+        one, _ = _round(want, raw)
+    return Plan(host=host, stack=want.stack.name, rounds=tuple(rounds), awaited=awaited)
+
+
+def _round(want: Want, raw: Json) -> tuple[Round, tuple[Change, ...]]:
+    """The changes of the first stage that has any.
+
+    Within it each resource plans from the facts that the changes before it promise.
+    """
+    for stage in Stage:
+        changes: list[Change] = []
+        awaited: list[Change] = []
+        for resource in resources.ORDER:
+            if stage != resource.STAGE:
+                continue
+            for change in _ask(resource, want, raw):
+                (awaited if change.awaited else changes).append(change)
+                raw = merge(raw, change.makes) if change.makes else raw
+        if changes:
+            return Round(changes=tuple(changes)), tuple(awaited)
+    return Round(changes=()), tuple(awaited)
+
+
+def _ask(resource: resources.Resource, want: Want, raw: Json) -> list[Change]:
+    try:
+        return resource.plan(want, parse(raw))
+    except NotKnown as reason:
+        return [
+            Change(
+                resource=resource.NAME,
+                subject=reason.subject,
+                stage=resource.STAGE,
+                before="unknown",
+                after="unknown",
+                why="it can't be planned",
+                blocked=str(reason),
+                hint=reason.hint,
+            )
+        ]

@@ -1,0 +1,1 @@
+"""What runs on hosts: standard library only, Python 3.10 or newer, imports only itself."""

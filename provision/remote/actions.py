@@ -1,0 +1,182 @@
+"""Carries out one action of a change. Every one can be interrupted and done again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from provision.remote import apt, openpgp, record
+from provision.remote.command import ENV
+from provision.remote.paths import BLOBS, MANIFEST, replace
+
+QUIET = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "NEEDRESTART_SUSPEND": "1",
+    "APT_LISTCHANGES_FRONTEND": "none",
+}
+"""Nothing may ask a question: there is nobody to answer."""
+KEYRING_LIMIT = 1 << 20
+"""Bytes that a key package may have; NVIDIA's has 4 kB."""
+
+Action = Mapping[str, Any]
+
+
+class ActionFailed(Exception):
+    """The action did not do what the plan says; why, in one line."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an action works with."""
+
+    folder: Path
+    """The run's private folder."""
+    log: BinaryIO
+    allowed: Mapping[str, Any]
+    """What apt may install and remove in this round, as the plan showed it."""
+
+    def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
+        """Run a command, its output going to the log. Raises ActionFailed unless it exits 0."""
+        self.say(f"$ {' '.join(argv)}")
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=subprocess.STDOUT,
+                env={**ENV, **QUIET, **env},
+                timeout=timeout,
+                check=False,
+            )
+        except FileNotFoundError as error:
+            raise ActionFailed(f"there is no {argv[0]} on this host") from error
+        except subprocess.TimeoutExpired as error:
+            raise ActionFailed(f"{argv[0]} took more than {timeout:g} s") from error
+        if done.returncode:
+            raise ActionFailed(f"{argv[0]} exits {done.returncode}")
+
+    def say(self, line: str) -> None:
+        """Write a line to the log."""
+        self.log.write(line.encode() + b"\n")
+        self.log.flush()
+
+
+def carry_out(action: Action, context: Context) -> None:
+    """Do one action. Raises ActionFailed."""
+    ACTIONS[action["do"]](action, context)
+
+
+def _write(action: Action, context: Context) -> None:
+    context.say(f"write {action['path']}")
+    replace(Path(action["path"]), action["content"].encode(), action["mode"])
+
+
+def _run(action: Action, context: Context) -> None:
+    context.run(action["argv"], timeout=action["timeout"], env=action["env"])
+
+
+def _keyring(action: Action, context: Context) -> None:
+    context.say(f"fetch {action['url']}")
+    try:
+        with urllib.request.urlopen(action["url"], timeout=60) as answer:  # noqa: S310
+            package = answer.read(KEYRING_LIMIT)
+    except (urllib.error.URLError, OSError) as error:
+        raise ActionFailed(f"{action['url']} can't be fetched: {error}") from error
+    digest = hashlib.sha256(package).hexdigest()
+    if action["sha256"] and digest != action["sha256"]:
+        raise ActionFailed(
+            f"{action['url']} has sha256 {digest}, the stack says {action['sha256']}"
+        )
+    path = context.folder / "keyring.deb"
+    path.write_bytes(package)
+    found = _keys(path)
+    if found != [action["fingerprint"]]:
+        raise ActionFailed(
+            f"{action['url']} brings keys {', '.join(found) or 'none'}, "
+            f"the stack trusts {action['fingerprint']}"
+        )
+    context.run(["dpkg", "--install", str(path)], timeout=120.0, env={})
+
+
+def _keys(package: Path) -> list[str]:
+    """Fingerprints of all keys that a package would install under /usr/share/keyrings."""
+    unpacked = subprocess.run(
+        ["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=False
+    )
+    if unpacked.returncode:
+        raise ActionFailed(f"{package.name} is no Debian package")
+    found = []
+    with tarfile.open(fileobj=io.BytesIO(unpacked.stdout)) as files:
+        for member in files:
+            if "/usr/share/keyrings/" in member.name and (file := files.extractfile(member)):
+                try:
+                    found += openpgp.fingerprints(file.read())
+                except ValueError as error:
+                    raise ActionFailed(f"{member.name}: {error}") from error
+    return found
+
+
+def _apt(action: Action, context: Context) -> None:
+    said = apt.simulate(action["argv"])
+    if said["error"]:
+        raise ActionFailed(f"apt refuses: {said['error']}")
+    more = apt.beyond(said, context.allowed)
+    if more:
+        raise ActionFailed(f"apt would do more than the plan says: {', '.join(more)}")
+    context.run(action["argv"], timeout=3600.0, env={})
+
+
+def _unpack(action: Action, context: Context) -> None:
+    wheel = BLOBS / action["wheel"]
+    context.say(f"unpack {action['member']} to {action['path']}")
+    if not wheel.is_file() or hashlib.sha256(wheel.read_bytes()).hexdigest() != action["wheel"]:
+        raise ActionFailed(f"the upload {action['wheel']} is missing or damaged")
+    with zipfile.ZipFile(wheel) as files:
+        replace(Path(action["path"]), files.read(action["member"]), 0o755)
+
+
+def _seal(action: Action, context: Context) -> None:
+    release = Path(action["release"])
+    context.say(f"verify RECORD in {release}")
+    sites = list(release.glob("lib/python*/site-packages"))
+    if len(sites) != 1:
+        raise ActionFailed(f"{release} has {len(sites)} site-packages folders, expected one")
+    faults = record.faults(sites[0])
+    if faults:
+        more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise ActionFailed(f"files differ from their RECORD: {', '.join(faults[:3])}{more}")
+    manifest = {"lock": action["lock"], "python": action["python"]}
+    replace(release / MANIFEST, json.dumps(manifest).encode(), 0o644)
+
+
+def _switch(action: Action, context: Context) -> None:
+    link = Path(action["link"])
+    context.say(f"point {link} to {action['target']}")
+    fresh = link.with_name(f".{link.name}.new")
+    with contextlib.suppress(FileNotFoundError):
+        fresh.unlink()
+    fresh.symlink_to(action["target"])
+    fresh.replace(link)
+
+
+ACTIONS: dict[str, Callable[[Action, Context], None]] = {
+    "write": _write,
+    "run": _run,
+    "keyring": _keyring,
+    "apt": _apt,
+    "unpack": _unpack,
+    "seal": _seal,
+    "switch": _switch,
+}
+"""By the plan's word. A reboot is the runner's own, when everything else is on disk."""

@@ -1,0 +1,117 @@
+"""Starts a round so that it outlives the connection, and follows it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from provision.remote import journal
+from provision.remote.command import ENV, Failed, run
+from provision.remote.paths import LOCK, RUN, TOOL, private
+from provision.remote.runner import LOCK_PATIENCE, log_path, take_lock
+
+Say = Callable[[Mapping[str, Any]], None]
+
+START_PATIENCE = LOCK_PATIENCE + 10.0
+"""Seconds within which a started run must have written its first event."""
+HEARTBEAT = 5.0
+"""Seconds of silence after which the follower says that it is alive."""
+POLL = 0.05
+
+RUNNER = """\
+import sys
+sys.path.insert(0, sys.argv[1] + "/remote.zip")
+from provision.remote.runner import main
+main(sys.argv[1])
+"""
+
+
+def apply(package: bytes, order: Mapping[str, Any], say: Say) -> None:
+    """Hand the round to a process of its own, then follow it.
+
+    Raises Failed when it can't be started.
+    """
+    name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid():x}"
+    private(RUN)
+    folder = private(RUN / name)
+    _write(folder / "remote.zip", package)
+    _write(folder / "round.json", json.dumps({**order, "run": name}).encode())
+    argv = [sys.executable, "-I", "-c", RUNNER, str(folder)]
+    if Path("/run/systemd/system").is_dir():
+        _as_unit(name, argv)
+    else:
+        null = subprocess.DEVNULL
+        subprocess.Popen(
+            argv, stdin=null, stdout=null, stderr=null, env=ENV, start_new_session=True
+        )
+    follow(name, say)
+
+
+def follow(name: str, say: Say) -> None:
+    """Say each event of a run and each line of its output until it ends or is found dead."""
+    events = journal.Tail(name)
+    output = _Output(log_path(name))
+    started = time.monotonic()
+    spoken = started
+    say({"event": "following", "run": name})
+    while True:
+        alive = _held() or time.monotonic() - started < START_PATIENCE
+        news = [*output.new(), *events.new()]
+        for event in news:
+            spoken = time.monotonic()
+            started = float("-inf") if event["event"] == "start" else started
+            say(event)
+            if event["event"] == "end":
+                return
+        if not alive and not news:
+            say({"event": "lost", "run": name})
+            return
+        if time.monotonic() - spoken > HEARTBEAT:
+            spoken = time.monotonic()
+            say({"event": "alive"})
+        time.sleep(POLL)
+
+
+def _as_unit(name: str, argv: list[str]) -> None:
+    properties = [f"--property=Description={TOOL} run {name}", "--property=Type=exec"]
+    said = run(["systemd-run", "--quiet", "--collect", f"--unit={TOOL}-{name}", *properties, *argv])
+    if said.exit:
+        raise Failed(f"systemd-run exits {said.exit}: {said.err.strip()}")
+
+
+def _held() -> bool:
+    lock = take_lock(0.0) if LOCK.exists() else None
+    if lock is None:
+        return LOCK.exists()
+    lock.close()
+    return False
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "xb", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+        file.write(content)
+
+
+class _Output:
+    """The lines of a run's log as they are written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.offset = 0
+
+    def new(self) -> list[dict[str, Any]]:
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        lines = whole.decode("utf-8", "replace").splitlines()
+        return [{"event": "output", "line": line} for line in lines]

@@ -1,0 +1,49 @@
+"""What apt would do, asked of apt itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from provision.remote.command import run
+
+INSTALL = re.compile(r"^Inst (\S+) (?:\[(\S+)\] )?\((\S+) ", re.MULTILINE)
+REMOVE = re.compile(r"^(?:Remv|Purg) (\S+) \[(\S+)\]", re.MULTILINE)
+
+
+def simulate(argv: Sequence[str]) -> dict[str, Any]:
+    """Ask apt what a transaction would do; nothing is changed."""
+    said = run([argv[0], "--simulate", *argv[1:]], timeout=120.0)
+    if said.exit:
+        return {"install": {}, "remove": {}, "error": parse_error(said.err) or said.out[-500:]}
+    return {**parse(said.out), "error": None}
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Packages that would be installed (version now, afterwards) and removed."""
+    return {
+        "install": {name: [old or None, new] for name, old, new in INSTALL.findall(text)},
+        "remove": dict(REMOVE.findall(text)),
+    }
+
+
+def parse_error(text: str) -> str:
+    """apt's refusal in one line: its errors, and the unmet dependencies they mean."""
+    lines = [line.strip() for line in text.splitlines()]
+    return "; ".join(line.removeprefix("E: ") for line in lines if line.startswith("E: "))
+
+
+def beyond(said: Mapping[str, Any], allowed: Mapping[str, Any]) -> list[str]:
+    """What a simulated transaction does that the plan did not show; [] when nothing."""
+    more = [
+        f"installs {name} {new}"
+        for name, (_, new) in said["install"].items()
+        if allowed["install"].get(name, [None, None])[1] != new
+    ]
+    more += [
+        f"removes {name} {version}"
+        for name, version in said["remove"].items()
+        if name not in allowed["remove"]
+    ]
+    return more

@@ -1,0 +1,55 @@
+"""Whether the firmware only starts what is signed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from provision.remote.command import Failed, Missing, run
+from provision.remote.probe import Query
+
+NAME = "secure_boot"
+EFI = Path("/sys/firmware/efi")
+VARIABLE = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+"""The variable of the UEFI specification, under EFI_GLOBAL_VARIABLE's GUID."""
+
+
+def collect(_query: Query) -> dict[str, Any]:
+    if EFI.is_dir():
+        return from_variables(EFI / "efivars")
+    return {"enabled": _asked()}
+
+
+def _asked() -> bool:
+    """What mokutil says where /sys/firmware is hidden, as in a container."""
+    try:
+        state = parse_mokutil(run(["mokutil", "--sb-state"]).out)
+    except Missing:
+        state = None
+    if state is None:
+        raise Missing("no EFI")
+    return state
+
+
+def from_variables(efivars: Path) -> dict[str, Any]:
+    """Read the firmware's variables; old firmware has none about Secure Boot."""
+    if not efivars.is_dir() or not any(efivars.iterdir()):
+        raise Failed("EFI variables are not mounted")
+    try:
+        return {"enabled": parse_variable((efivars / VARIABLE).read_bytes())}
+    except FileNotFoundError as error:
+        raise Missing("firmware without Secure Boot") from error
+
+
+def parse_variable(data: bytes) -> bool:
+    """Four bytes of attributes, then one that is 0 or 1."""
+    if len(data) != 5:
+        raise Failed(f"EFI variable SecureBoot has {len(data)} bytes instead of 5")
+    return data[4] == 1
+
+
+def parse_mokutil(text: str) -> bool | None:
+    """What mokutil knows; None where it sees no EFI either."""
+    match = re.search(r"^SecureBoot (enabled|disabled)", text, re.MULTILINE)
+    return match[1] == "enabled" if match else None

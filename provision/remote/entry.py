@@ -1,0 +1,63 @@
+"""The one entry: reads a request from standard input, answers in JSON lines.
+
+The input is framed, because a password prompt, the code and the data share it: eight bytes of
+length (big-endian), then that many bytes. The first frame is this package as a zip, which the
+bootstrap has already read; the second is the request; `put` has a third.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from provision.remote.apply import apply, follow
+from provision.remote.apt import simulate
+from provision.remote.collectors import COLLECTORS
+from provision.remote.command import Failed
+from provision.remote.paths import BLOBS, private, replace
+from provision.remote.probe import probe
+
+
+def main(frames: BinaryIO, package: bytes) -> None:
+    """Answer one request."""
+    request = json.loads(_frame(frames))
+    try:
+        match request["do"]:
+            case "probe":
+                _say(probe(COLLECTORS, request["query"]))
+            case "simulate":
+                _say({" ".join(argv): simulate(argv) for argv in request["transactions"]})
+            case "put":
+                _put(request["sha256"], _frame(frames))
+            case "apply":
+                apply(package, request["round"], _say)
+            case "follow":
+                follow(request["run"], _say)
+    except BrokenPipeError:
+        pass  # whoever asked is gone; the run goes on without a listener
+    except Failed as failure:
+        _say({"event": "error", "reason": str(failure)})
+    # A collector that hangs has a thread that can't be joined.
+    os._exit(0)
+
+
+def _say(answer: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def _frame(frames: BinaryIO) -> bytes:
+    length = int.from_bytes(frames.read(8), "big")
+    return frames.read(length)
+
+
+def _put(sha256: str, content: bytes) -> None:
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise Failed(f"upload {sha256} arrived damaged")
+    private(BLOBS)
+    replace(BLOBS / sha256, content, 0o600)
+    _say({"event": "stored"})

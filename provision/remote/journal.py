@@ -1,0 +1,53 @@
+"""The host's own account of what was done: append-only JSON lines, each on disk before the next."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from provision.remote.paths import JOURNAL, LOG, private
+
+
+def append(run: str, event: str, **fields: Any) -> None:  # noqa: ANN401 - any JSON
+    """Write one event of a run, flushed to disk."""
+    private(LOG)
+    line = json.dumps({"time": round(time.time(), 3), "run": run, "event": event, **fields})
+    handle = os.open(JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.write(handle, line.encode() + b"\n")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+class Tail:
+    """The events of one run as they are written, from the journal's beginning on."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.offset = 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """Events since the last call; a line cut short by a crash is passed over."""
+        if not JOURNAL.exists():
+            return
+        with JOURNAL.open("rb") as file:
+            file.seek(self.offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self.offset += len(line)
+                event = _read(line)
+                if event.get("run") == self.run:
+                    yield event
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return {}
+    return event if isinstance(event, dict) else {}

@@ -1,0 +1,65 @@
+"""apt's index: fetched when what is missing is not in it. Reads apt, dpkg."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.facts import Apt, Facts
+from provision.plan import Change, Run, Stage
+from provision.resources import apt_packages, apt_source, compilers, driver, headers, toolkits
+from provision.resources.known import known
+from provision.want import Want
+
+NAME = "apt_index"
+STAGE = Stage.SOURCES
+UPDATE = ("apt-get", "update", "-o", "APT::Update::Error-Mode=any", "-o", "DPkg::Lock::Timeout=600")
+"""Without that mode apt-get update exits 0 on a tampered InRelease when old lists exist."""
+
+
+def query(want: Want) -> dict[str, Any]:
+    return {}
+
+
+def _offered(apt: Apt, name: str, version: str | None) -> bool:
+    policy = apt.policy.get(name)
+    if policy is None:
+        return False
+    return policy.candidate is not None if version is None else version in policy.versions
+
+
+def plan(want: Want, facts: Facts) -> list[Change]:
+    apt = known(facts.apt, "apt")
+    wanted = {
+        name: version
+        for resource in (headers, driver, toolkits, compilers)
+        for name, version in resource.expected(want, facts).items()
+    }
+    lacking = apt_packages.missing(wanted, known(facts.dpkg, "dpkg"))
+    unseen = [name for name, version in lacking.items() if not _offered(apt, name, version)]
+    if not unseen or all(apt.fresh.get(uri) for uri in apt.sources):
+        return []
+    repository = apt_source.repository(want, known(facts.os, "os")).url.rstrip("/")
+    return [
+        Change(
+            resource=NAME,
+            subject="index",
+            stage=STAGE,
+            before=f"lacks {', '.join(unseen)}",
+            after="fetched",
+            why="what is missing must be found first",
+            actions=(Run(argv=UPDATE),),
+            makes={
+                "apt": {
+                    "fresh": dict.fromkeys(apt.sources, True),
+                    "policy": {
+                        name: {
+                            "candidate": version,
+                            "versions": {version: repository},
+                        }
+                        for name, version in lacking.items()
+                        if version is not None and name in unseen
+                    },
+                }
+            },
+        )
+    ]

@@ -1,0 +1,43 @@
+"""Headers of the running kernel and of the next one. Reads boot, dpkg.
+
+DKMS builds for the kernels whose headers it finds; the next boot may take another kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from provision.facts import Boot, Facts
+from provision.plan import Change, Stage
+from provision.resources.apt_packages import packages_change
+from provision.resources.known import known
+from provision.want import Want
+
+NAME = "headers"
+STAGE = Stage.PACKAGES
+
+
+def query(want: Want) -> dict[str, Any]:
+    return {}
+
+
+def kernels(boot: Boot) -> list[str]:
+    """The running kernel and the next one, each once."""
+    return list(dict.fromkeys(k for k in (boot.kernel, boot.next_kernel) if k))
+
+
+def expected(want: Want, facts: Facts) -> dict[str, str | None]:
+    """Package → any version."""
+    return {f"linux-headers-{k}": None for k in kernels(known(facts.boot, "boot"))}
+
+
+def plan(want: Want, facts: Facts) -> list[Change]:
+    wanted = expected(want, facts)
+    return packages_change(
+        NAME,
+        STAGE,
+        facts,
+        subject=", ".join(name.removeprefix("linux-headers-") for name in wanted),
+        wanted=wanted,
+        why="the driver's module is built for the running kernel and for the next boot's",
+    )

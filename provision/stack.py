@@ -1,0 +1,210 @@
+"""TOML → Stack: every version, origin, key fingerprint and lock that hosts are brought to."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from provision.errors import UsageError
+
+FOLDER = Path(__file__).parent / "stacks"
+UV_FILE = FOLDER / "uv.toml"
+
+T = TypeVar("T", bound=BaseModel)
+
+
+def _requirement(text: str) -> str:
+    try:
+        Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(f"not a requirement: {error}") from error
+    return text
+
+
+def _specifiers(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        raise ValueError("not a version range such as '>=3.11,<3.14'") from error
+    return text
+
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
+PackageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
+Version = Annotated[str, Field(pattern=r"^[A-Za-z0-9.+~:-]+$")]
+RequirementText = Annotated[str, AfterValidator(_requirement)]
+
+
+class Table(BaseModel):
+    """A TOML table: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DriverPackages(Table):
+    """How one distribution names the driver's packages."""
+
+    revision: Version
+    """What the distribution adds to the driver's version, such as '-1'."""
+    packages: tuple[PackageName, ...]
+    pinned: tuple[PackageName, ...]
+    archive: str
+    """Release origin of the distribution's own archive, whose builds are kept out."""
+
+
+class Driver(Table):
+    """The NVIDIA driver, one version, one origin."""
+
+    version: Version
+    open: bool
+    debian: DriverPackages
+    ubuntu: DriverPackages
+
+    def packages(self, distribution: str) -> DriverPackages | None:
+        """The packages for an os-release ID, None where the stack knows none."""
+        known = {"debian": self.debian, "ubuntu": self.ubuntu}
+        return known.get(distribution)
+
+
+class Toolkit(Table):
+    """One CUDA toolkit, installed beside the others."""
+
+    package: PackageName
+    version: Version
+    driver: Version
+    """Least driver that runs what it builds."""
+
+
+class Compilers(Table):
+    """Packages that build kernel modules and extensions."""
+
+    packages: tuple[PackageName, ...]
+
+
+class Repository(Table):
+    """An apt repository and the one key that may sign it."""
+
+    url: str = Field(pattern=r"^(https?|file)://[^\s\"']+$")
+    fingerprint: Fingerprint
+    keyring_sha256: Sha256 | None = None
+    """Of the package that brings the key; without it only the fingerprint is held to."""
+
+
+class Environment(Table):
+    """One Python environment, installed from one lock."""
+
+    python: Annotated[str, AfterValidator(_specifiers)]
+    requirements: tuple[RequirementText, ...]
+    wheels: tuple[RequirementText, ...] = ()
+    """Built by us, not in any index; they join when the wheelhouse holds them."""
+
+
+class System(Table):
+    """The part below Python: driver, toolkits, compilers, repositories."""
+
+    driver: Driver
+    toolkit: dict[str, Toolkit]
+    compilers: Compilers
+    repository: dict[str, Repository]
+
+
+class Stack(Table):
+    """One stack: the state that its hosts are brought to."""
+
+    name: str
+    system: System
+    date: date
+    environment: dict[str, Environment]
+
+    @cached_property
+    def locks(self) -> dict[str, Lock]:
+        """Each environment's lock. Raises UsageError where the file is missing."""
+        return {name: _lock(self.name, name) for name in self.environment}
+
+
+class Lock(Table):
+    """Hashed requirements, without URLs."""
+
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """Of the text: names the release made from it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Distribution → version."""
+        pins = (line.split(" ")[0] for line in self.text.splitlines() if "==" in line)
+        return dict(pin.split("==", 1) for pin in pins)
+
+
+class Uv(Table):
+    """The uv that hosts get: the wheel of the version that this project itself depends on."""
+
+    version: Version
+    wheels: dict[Literal["x86_64", "aarch64"], Sha256]
+
+
+def names() -> list[str]:
+    """The stacks there are."""
+    return sorted(
+        path.stem for path in FOLDER.glob("*.toml") if "system" in tomllib.loads(path.read_text())
+    )
+
+
+def load(name: str) -> Stack:
+    """Read `stacks/NAME.toml` and the system file that it names.
+
+    Raises UsageError naming file and field.
+    """
+    path = FOLDER / f"{name}.toml"
+    if name not in names():
+        raise UsageError(
+            f"there is no stack {name!r} in provision/stacks",
+            hint=f"stacks there: {', '.join(names())}",
+        )
+    data = _read(path)
+    system = FOLDER / f"{data.get('system')}.toml"
+    if not system.is_file():
+        raise UsageError(f"{path.name}: system: there is no file {system.name} beside it")
+    table = validated(System, _read(system), system.name)
+    return validated(Stack, {**data, "name": name, "system": table}, path.name)
+
+
+def load_uv() -> Uv:
+    """The uv that hosts get."""
+    return validated(Uv, _read(UV_FILE), UV_FILE.name)
+
+
+def validated(model: type[T], data: dict[str, Any], file: str) -> T:
+    """Build a model; raises UsageError with file, field, what was found and expected."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{file}: {field}: {first['msg']}, got {first['input']!r}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path.name}: {error}") from error
+
+
+def _lock(stack: str, environment: str) -> Lock:
+    path = FOLDER / "locks" / f"{stack}.{environment}.txt"
+    if not path.is_file():
+        raise UsageError(f"stack {stack}: environment {environment} has no lock {path.name}")
+    return Lock(text=path.read_text())

@@ -1,0 +1,74 @@
+"""Inventory's host → what planning and talking to it need: its want and a transport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from provision import stack
+from provision.errors import ProvisionError, UsageError
+from provision.inventory import Host
+from provision.stack import Repository
+from provision.transport import Ssh, Transport, resolve
+from provision.want import Want
+
+if TYPE_CHECKING:
+    from provision.lab import LabSpec  # most hosts need none of the lab
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """One host, ready to be asked."""
+
+    host: Host
+    want: Want
+    transport: Transport
+
+
+def target(host: Host, *, start: Callable[[str], None] | None = None) -> Target:
+    """Make a host ready. A lab host that is down is started when `start`, told of it, is given.
+
+    Raises UsageError for a wrong stack or SSH configuration, ProvisionError for a lab host
+    that is down.
+    """
+    repository = None
+    if host.lab:
+        host, repository = _lab(host, start)
+    want = Want(
+        stack=stack.load(host.stack), uv=stack.load_uv(), gpus=host.gpus, repository=repository
+    )
+    return Target(host=host, want=want, transport=Ssh(host, resolve(host)))
+
+
+def lab_spec(host: Host) -> LabSpec:
+    """What the lab must make of a host. Raises UsageError when it is no lab host."""
+    from provision import lab
+
+    if host.lab is None:
+        raise UsageError(
+            f"{host.where}: {host.name} is no lab host", hint="a lab host has a `lab` entry"
+        )
+    return lab.LabSpec(
+        name=host.name,
+        suite=host.lab.suite,
+        hardware=host.lab.hardware,
+        memory=host.lab.memory_gib * 2**30 if host.lab.memory_gib else None,
+    )
+
+
+def _lab(host: Host, start: Callable[[str], None] | None) -> tuple[Host, Repository]:
+    from provision import lab
+
+    there = lab.up(lab_spec(host), say=start) if start else lab.find(host.name)
+    if there is None or not there.running:
+        raise ProvisionError(
+            f"{host.name}: the lab host is not running", hint=f"invoke lab.up --host {host.name}"
+        )
+    repository = Repository(
+        url=there.repository,
+        fingerprint=there.key_fingerprint,
+        keyring_sha256=there.keyring_sha256,
+    )
+    moved = host.model_copy(update={"address": host.name, "ssh_config": there.ssh_config})
+    return moved, repository

@@ -1,0 +1,115 @@
+"""What is said to a host over a transport: the package and a request in, JSON lines out."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from provision.errors import ProvisionError
+from provision.transport import Transport
+
+HERE = Path(__file__).parent
+PROBE_DEADLINE = 60.0
+"""Seconds for the probe, whose collectors each have half of that."""
+SIMULATE_DEADLINE = 180.0
+PUT_DEADLINE = 600.0
+SILENCE = 30.0
+"""Seconds without a word, heartbeats included, after which a followed run's connection is dead."""
+
+BOOTSTRAP = (
+    "import os,sys;r=sys.stdin.buffer;z=r.read(int.from_bytes(r.read(8),'big'));"
+    "f=os.memfd_create('code');os.write(f,z);sys.path.insert(0,f'/proc/self/fd/{f}');"
+    "from provision.remote.entry import main;main(r,z)"
+)
+"""Reads the package into memory and imports from there: nothing is left on the host."""
+ARGV = ("python3", "-I", "-c", BOOTSTRAP)
+
+
+@cache
+def package() -> bytes:
+    """The code that runs on hosts, as a zip; the same bytes for the same code."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in [HERE / "__init__.py", *sorted((HERE / "remote").rglob("*.py"))]:
+            entry = zipfile.ZipInfo(str(path.relative_to(HERE.parent)))
+            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def probe(transport: Transport, query: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask a host what it is: the facts' JSON."""
+    return _ask(transport, {"do": "probe", "query": query}, deadline=PROBE_DEADLINE)
+
+
+def simulate(transport: Transport, transactions: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Ask apt what each transaction would do; by the transaction's words."""
+    request = {"do": "simulate", "transactions": [list(argv) for argv in transactions]}
+    return _ask(transport, request, deadline=SIMULATE_DEADLINE)
+
+
+def put(transport: Transport, sha256: str, content: bytes) -> None:
+    """Upload a file, which the host keeps by its hash."""
+    _ask(transport, {"do": "put", "sha256": sha256}, content, deadline=PUT_DEADLINE)
+
+
+def apply(transport: Transport, order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Start a round on the host and follow it: its events."""
+    return _follow(transport, {"do": "apply", "round": order})
+
+
+def follow(transport: Transport, run: str) -> Iterator[dict[str, Any]]:
+    """Follow a run that was started before: its events from the beginning."""
+    return _follow(transport, {"do": "follow", "run": run})
+
+
+def _frames(request: Mapping[str, Any], *more: bytes) -> bytes:
+    parts = (package(), json.dumps(request).encode(), *more)
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def _ask(
+    transport: Transport, request: Mapping[str, Any], *more: bytes, deadline: float
+) -> dict[str, Any]:
+    result = transport.run(ARGV, _frames(request, *more), deadline=deadline)
+    if result.exit:
+        raise ProvisionError(
+            f"{transport.host}: the {request['do']} failed: {_last(result.err)}",
+            hint=_python_hint(result.err),
+        )
+    return _event(transport.host, result.out)
+
+
+def _follow(transport: Transport, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for line in transport.follow(ARGV, _frames(request), silence=SILENCE):
+        yield _event(transport.host, line)
+
+
+def _event(host: str, line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError as error:
+        raise ProvisionError(
+            f"{host}: answered {line[:80]!r} instead of JSON",
+            hint="a login script that prints to non-interactive shells does this",
+        ) from error
+    if event.get("event") == "error":
+        raise ProvisionError(f"{host}: {event['reason']}")
+    return dict(event)
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def _python_hint(text: str) -> str:
+    if "not found" in text:
+        return "the host needs python3: apt-get install python3-minimal"
+    if "sudo" in text:
+        return "the user needs sudo without a password, or log in as root"
+    return ""

@@ -1,0 +1,110 @@
+"""Tasks: bring GPU hosts to their stack, and check that they are there.
+
+Every task takes --host NAME (repeatable) and --group NAME from inventory.yaml; without either
+it works on the inventory's default host.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from invoke import Collection, Exit, task
+
+HELP = {
+    "host": "a host of inventory.yaml (repeatable; without it the inventory's default)",
+    "group": "all hosts of a group (repeatable)",
+    "json": "data on stdout, everything else on stderr",
+    "verbose": "show commands, file contents and their output",
+}
+
+
+def hosts_task(*options, **more):
+    """A task on hosts of the inventory, with the options named."""
+    texts = {name: HELP[name] for name in ("host", "group", *options)}
+    return task(iterable=["host", "group"], auto_shortflags=False, help=texts | more)
+
+
+def end(code):
+    """Leave with an exit code; 0 is the ordinary end."""
+    if code:
+        raise Exit(code=code)
+
+
+@hosts_task("verbose")
+def provision(_, host=None, group=None, verbose=False):
+    """Bring hosts to their stack, reboots included, until nothing is left; then verify."""
+    from provision import commands
+
+    end(commands.provision(host or (), group or (), verbose=verbose))
+
+
+@hosts_task("json", "verbose", output="save the plan of one host to a file, for `apply`")
+def plan(_, host=None, group=None, json=False, verbose=False, output=""):
+    """Show what provision would do, and change nothing."""
+    from provision import commands
+
+    file = Path(output) if output else None
+    end(commands.plan(host or (), group or (), json=json, verbose=verbose, output=file))
+
+
+@task(
+    auto_shortflags=False,
+    help={"file": "made by `invoke plan --output FILE`", "verbose": HELP["verbose"]},
+)
+def apply(_, file, verbose=False):
+    """Carry out the first round of a saved plan, if the host still gives the same plan."""
+    from provision import commands
+
+    end(commands.apply(Path(file), verbose=verbose))
+
+
+@hosts_task("json", "verbose")
+def verify(_, host=None, group=None, json=False, verbose=False):
+    """Check hosts against their stack and expected hardware; exit 3 when something differs."""
+    from provision import commands
+
+    end(commands.verify(host or (), group or (), json=json, verbose=verbose))
+
+
+@hosts_task("json")
+def facts(_, host=None, group=None, json=False):
+    """Show what the probe sees of hosts."""
+    from provision import commands
+
+    end(commands.facts(host or (), group or (), json=json))
+
+
+@hosts_task(fresh="throw away what the host was, and start from a bare one")
+def up(_, host=None, group=None, fresh=False):
+    """Make and boot lab hosts on this computer (Linux, root); their GPUs are simulated."""
+    from provision import commands
+
+    end(commands.lab_up(host or (), group or (), fresh=fresh))
+
+
+@hosts_task(discard="also throw away its disk")
+def down(_, host=None, group=None, discard=False):
+    """Shut lab hosts down."""
+    from provision import commands
+
+    end(commands.lab_down(host or (), group or (), discard=discard))
+
+
+@task(auto_shortflags=False, help={"json": HELP["json"]})
+def status(_, json=False):
+    """Show the lab hosts that there are."""
+    from provision import commands
+
+    end(commands.lab_status(json=json))
+
+
+@task(auto_shortflags=False, help={"host": "a lab host", "command": "what to run there"})
+def ssh(_, host="lab", command=""):
+    """Log in to a lab host."""
+    from provision import commands
+
+    end(commands.lab_ssh(host, command))
+
+
+namespace = Collection(provision, plan, apply, verify, facts)
+namespace.add_collection(Collection("lab", up, down, status, ssh))

@@ -1,0 +1,333 @@
+"""The parsers of what dpkg, apt, compilers, toolkits and environments say about software."""
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from provision import facts
+from provision.remote.collectors import apt, compilers, dpkg, environments, files, toolkits, uv
+from provision.remote.command import Failed, Missing, Output
+
+BODY = b"\x04 no real key"
+KEY = base64.b64encode(bytes([0xC6, len(BODY)]) + BODY).decode()
+"""A keyring of one version 4 public key packet, RFC 4880's sections 4.2 and 12.2."""
+FINGERPRINT = hashlib.sha1(b"\x99\0" + bytes([len(BODY)]) + BODY).hexdigest().upper()  # noqa: S324
+CAPTURES = Path(__file__).parent / "captures"
+
+
+def capture(name):
+    return (CAPTURES / name).read_text()
+
+
+def accepted(name, value):
+    """The fact that the controller makes of a collector's value after its way over the wire."""
+    wire = json.dumps({"schema": 1, "facts": {name: {"status": "ok", "value": value}}})
+    return getattr(facts.parse(json.loads(wire)), name)
+
+
+def package(status, version="590.48.01-1", *, hold=False):
+    return facts.Package(version=version, status=status, hold=hold)
+
+
+def test_dpkg_status():
+    packages = dpkg.parse_status(capture("dpkg-status-half-configured.txt"), {"adduser", "nothing"})
+    value = accepted("dpkg", {"interrupted": False, "packages": packages})
+    assert value.packages == {
+        "adduser": package("installed", "3.134"),
+        "cuda-keyring": package("config-files", "1.1-1"),
+        "libnvidia-ml1": package("installed"),
+        "libnvidia-ml1:i386": package("installed"),
+        "nvidia-kernel-open-dkms": package("half-configured"),
+        "nvidia-open": package("installed", hold=True),
+        "xserver-xorg-video-nvidia": package("half-installed", ""),
+    }
+
+
+def test_dpkg_status_that_is_cut_short():
+    with pytest.raises(Failed, match="no status for nvidia-open"):
+        dpkg.parse_status(capture("dpkg-status-cut-short.txt"), set())
+    with pytest.raises(Failed, match="does not list dpkg"):
+        dpkg.parse_status("", set())
+
+
+@pytest.mark.parametrize(("updates", "expected"), [(["0000", "tmp.i"], True), (["tmp.i"], False)])
+def test_interrupted_dpkg(updates, expected):
+    assert dpkg.interrupted(updates) is expected
+
+
+def test_no_dpkg(tmp_path, monkeypatch):
+    monkeypatch.setattr(dpkg, "ADMIN", tmp_path)
+    with pytest.raises(Missing, match="no dpkg database"):
+        dpkg.collect({"packages": []})
+
+
+def policy(name):
+    value = {"policy": apt.parse_policy(capture(name)), "sources": {}, "fresh": {}}
+    return accepted("apt", value).policy
+
+
+def test_policy_of_two_origins():
+    assert policy("policy-two-origins.txt") == {
+        "nvidia-open": facts.Policy(
+            candidate="590.48.01-1",
+            versions={
+                "595.58.03-1": "http://127.0.0.1:8080/debian12/x86_64",
+                "590.48.01-1": "http://127.0.0.1:8080/debian12/x86_64 file:/srv/cuda installed",
+                "550.163.01-4": "http://deb.example/debian",
+            },
+        )
+    }
+
+
+def test_policy_without_candidate():
+    value = policy("policy-no-candidate.txt")
+    assert value["nvidia-driver-cuda"].candidate is None
+    assert list(value["nvidia-driver-cuda"].versions) == ["590.48.01-1"]
+    assert list(value["libnvidia-compute:i386"].versions) == ["590.48.01-1"]
+    assert value["cuda-toolkit-99"] == facts.Policy(candidate=None, versions={})
+
+
+def test_policy_of_packages_that_apt_does_not_know():
+    assert apt.parse_policy("") == {}
+
+
+def test_one_line_sources():
+    flat, plain, disc = apt.parse_one_line(capture("sources-one-line.txt"), "a.list")
+    assert flat == apt.Entry(
+        file="a.list",
+        uri="http://127.0.0.1:8080/debian12/x86_64/",
+        suite="/",
+        signed_by="/usr/share/keyrings/cuda.gpg",
+    )
+    assert (plain.uri, plain.suite, plain.signed_by) == (
+        "http://deb.example/debian",
+        "bookworm",
+        None,
+    )
+    assert disc.suite == "bookworm"
+
+
+def test_one_line_source_that_is_cut_short():
+    with pytest.raises(Failed, match=r"a\.list, line 2"):
+        list(apt.parse_one_line("\ndeb http://deb.example/debian\n", "a.list"))
+
+
+def test_deb822_sources():
+    found = list(apt.parse_deb822(capture("sources-deb822.txt"), "a.sources"))
+    assert [(one.uri, one.suite) for one in found] == [
+        ("http://deb.example/debian", "bookworm"),
+        ("http://deb.example/debian", "bookworm-updates"),
+        ("http://mirror.example/debian", "bookworm"),
+        ("http://mirror.example/debian", "bookworm-updates"),
+        ("http://127.0.0.1:8080/debian12/x86_64", "/"),
+    ]
+    assert found[0].signed_by == "/usr/share/keyrings/debian-archive-keyring.gpg"
+    assert found[-1].signed_by.startswith("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n")
+
+
+def test_deb822_source_without_suite():
+    with pytest.raises(Failed, match=r"a\.sources: a source has no suites"):
+        list(apt.parse_deb822("Types: deb\nURIs: http://deb.example\n", "a.sources"))
+
+
+@pytest.mark.parametrize(
+    ("uri", "suite", "name"),
+    [
+        ("http://127.0.0.1:8080/debian12/x86_64", "/", "127.0.0.1:8080_debian12_x86%5f64_"),
+        ("http://u:p@127.0.0.1:8080/x86_64/", "/", "127.0.0.1:8080_x86%5f64_"),
+        ("file:/srv/x86_64", "./", "_srv_x86%5f64_._"),
+        ("https://deb.example/debian", "bookworm", "deb.example_debian_dists_bookworm_"),
+        ("https://deb.example/s", "bookworm/updates", "deb.example_s_dists_bookworm_updates_"),
+    ],
+)
+def test_index_name(uri, suite, name):
+    assert apt.index_name(uri, suite) == name
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A host with two sources for one URI and an index of it, dated by its server."""
+    (tmp_path / "key.gpg").write_bytes(base64.b64decode(KEY))
+    parts = tmp_path / "sources.list.d"
+    parts.mkdir()
+    (parts / "a.list").write_text(
+        f"deb [signed-by={tmp_path}/key.gpg] http://deb.example/cuda/ /\n"
+        f"deb [signed-by={tmp_path}/none.gpg,{'a' * 40}!] http://deb.example/other stable main\n"
+    )
+    (parts / "b.sources").write_text(
+        "Types: deb\nURIs: http://deb.example/cuda\nSuites: /\nSigned-By:\n"
+        f" -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n {KEY}\n"
+        " -----END PGP PUBLIC KEY BLOCK-----\n"
+    )
+    (parts / "c.list.save").write_text("not read\n")
+    (tmp_path / "deb.example_cuda_Release").touch()
+    os.utime(tmp_path / "deb.example_cuda_Release", (0, 0))
+    monkeypatch.setattr(apt, "ETC", tmp_path)
+    monkeypatch.setattr(apt, "LISTS", tmp_path)
+    return tmp_path
+
+
+def test_sources_of_a_host(host):
+    value = accepted("apt", apt.collect({"policy": []}))
+    first, second = value.sources["http://deb.example/cuda"]
+    assert first == facts.Source(
+        file=f"{host}/sources.list.d/a.list",
+        suite="/",
+        signed_by=f"{host}/key.gpg",
+        fingerprints=[FINGERPRINT],
+    )
+    assert (second.file, second.signed_by) == (f"{host}/sources.list.d/b.sources",) * 2
+    assert second.fingerprints == [FINGERPRINT]
+    assert value.sources["http://deb.example/other"][0].fingerprints == ["A" * 40]
+    assert value.fresh == {"http://deb.example/cuda": True, "http://deb.example/other": False}
+
+
+def test_index_grows_old(host):
+    fetched = (host / "deb.example_cuda_Release").stat().st_ctime
+    entries = [apt.Entry("a.list", "http://deb.example/cuda", "/", None)]
+    assert apt.fresh(entries, host, fetched + 10) == {"http://deb.example/cuda": True}
+    assert apt.fresh(entries, host, fetched + 3601) == {"http://deb.example/cuda": False}
+
+
+def test_keyring_that_is_damaged(host):
+    (host / "key.gpg").write_bytes(b"<html>")
+    with pytest.raises(Failed, match=r"key\.gpg: no OpenPGP packet"):
+        apt.collect({"policy": []})
+
+
+def test_files(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("abc")
+    path.chmod(0o640)
+    (tmp_path / "link").symlink_to("a")
+    (tmp_path / "dangling").symlink_to("nothing")
+    paths = [str(tmp_path / name) for name in ("a", "link", "dangling", "a/below")]
+    value = accepted("files", files.collect({"files": paths}))
+    abc = facts.File(
+        sha256="ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", mode=0o640
+    )
+    assert list(value.values()) == [abc, abc, None, None]
+
+
+def test_folder_is_no_file(tmp_path):
+    with pytest.raises(Failed, match="is not a regular file"):
+        files.describe(tmp_path)
+
+
+def test_toolkits(tmp_path, monkeypatch):
+    for name in ("cuda-13.1/bin", "cuda-13.0/bin", "cuda-12.8/bin", "cuda-12.6/doc", "cuda-13"):
+        (tmp_path / name).mkdir(parents=True)
+    for toolkit in ("cuda-13.1", "cuda-12.8"):
+        (tmp_path / toolkit / "version.json").write_text(capture("toolkit-version.json"))
+    for toolkit in ("cuda-13.1", "cuda-13.0"):
+        (tmp_path / toolkit / "bin/nvcc").touch()
+    (tmp_path / "cuda").symlink_to("cuda-13.1")
+    answer = Output(0, capture("nvcc-version.txt"), "")
+    monkeypatch.setattr(toolkits, "run", lambda argv: answer)
+    monkeypatch.setattr(toolkits, "LOCAL", tmp_path)
+    value = accepted("toolkits", toolkits.collect({}))
+    assert value.installed == {"12.8": None, "13.0": "13.0.88", "13.1": "13.1.115"}
+    assert value.default == str(tmp_path / "cuda-13.1")
+
+
+def test_toolkit_that_does_not_answer():
+    assert toolkits.parse_nvcc(Output(1, "", "nvcc: cannot execute")) is None
+    assert toolkits.parse_version_json("{}") is None
+    with pytest.raises(ValueError, match="Expecting"):
+        toolkits.parse_version_json('{"cuda_nvcc": ')
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("gcc-12", "12.2.0\n", "12.2.0"),
+        ("make", "GNU Make 4.3\nBuilt for x86_64-pc-linux-gnu\n", "4.3"),
+        ("ninja", "1.11.1\n", "1.11.1"),
+        ("cmake", "cmake version 3.25.1\n\nCMake suite maintained by …\n", "3.25.1"),
+    ],
+)
+def test_compiler_versions(name, text, version):
+    assert compilers.parse_version(name, text) == version
+
+
+def test_compiler_without_version():
+    with pytest.raises(Failed, match="gcc states no version"):
+        compilers.parse_version("gcc", "internal error\n")
+
+
+@pytest.fixture
+def environment(tmp_path):
+    release = tmp_path / "releases/2026-11-01"
+    packages = release / "lib/python3.12/site-packages"
+    for name in ("Flash_Attn-2.8.3.dist-info", "torch-2.9.1+cu130.dist-info", "torch"):
+        (packages / name).mkdir(parents=True)
+    (release / "firstlight.json").write_text('{"lock": "00ff", "python": "3.12.12"}')
+    (tmp_path / "releases/2026-10-01").mkdir()
+    (tmp_path / "current").symlink_to("releases/2026-11-01")
+    return tmp_path
+
+
+def test_environments(environment):
+    roots = {"main": str(environment), "other": str(environment / "none")}
+    value = accepted("environments", environments.collect({"environments": roots}))
+    assert value == {
+        "main": facts.Environment(
+            release="2026-11-01",
+            lock="00ff",
+            python="3.12.12",
+            distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
+            releases=["2026-10-01", "2026-11-01"],
+        ),
+        "other": None,
+    }
+
+
+def test_environment_before_the_first_switch(environment):
+    (environment / "current").unlink()
+    value = accepted("environments", {"main": environments.describe(environment)})["main"]
+    assert (value.release, value.lock, value.python) == (None, None, None)
+    assert (value.distributions, value.releases) == ({}, ["2026-10-01", "2026-11-01"])
+
+
+def test_environment_without_manifest(environment):
+    (environment / "current/firstlight.json").unlink()
+    with pytest.raises(FileNotFoundError, match="firstlight"):
+        environments.describe(environment)
+    with pytest.raises(Failed, match="lacks python"):
+        environments.parse_manifest('{"lock": ""}')
+
+
+def test_environment_with_a_distribution_twice():
+    with pytest.raises(Failed, match="second version"):
+        environments.parse_distributions(["a_b-1.dist-info", "A.b-2.dist-info"])
+
+
+def test_environment_without_python(environment):
+    (environment / "current/lib").rename(environment / "current/library")
+    with pytest.raises(Failed, match="has no Python"):
+        environments.describe(environment)
+
+
+def program(path, text, mode=0o755):
+    path.write_text(text)
+    path.chmod(mode)
+    return str(path)
+
+
+def test_uv(tmp_path):
+    good = program(tmp_path / "uv", "#!/bin/sh\necho 'uv 0.13.9 (0123abc 2026-11-01)'\n")
+    value = accepted("uv", uv.collect({"uv": [good, str(tmp_path / "none")]}))
+    assert list(value.values()) == ["0.13.9", None]
+
+
+def test_uv_that_does_not_run(tmp_path):
+    with pytest.raises(Failed, match="does not run"):
+        uv.collect({"uv": [program(tmp_path / "a", "#!/none/sh\n")]})
+    with pytest.raises(PermissionError):
+        uv.collect({"uv": [program(tmp_path / "b", "#!/bin/sh\n", 0o644)]})
+    with pytest.raises(Failed, match="not uv: 'pip 26'"):
+        uv.parse_version("pip 26\n")

@@ -1,0 +1,247 @@
+"""The parsers of what the kernel, the firmware and systemd say about the machine."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from provision import facts
+from provision.remote.collectors import (
+    boot,
+    clock,
+    disks,
+    iommu,
+    memory,
+    reading,
+    secure_boot,
+    system,
+    units,
+    versions,
+)
+from provision.remote.command import Failed, Missing, Output
+
+CAPTURES = Path(__file__).parent / "captures"
+
+
+def capture(name):
+    return (CAPTURES / name).read_text()
+
+
+def accepted(name, value):
+    """The fact that the controller makes of a collector's value after its way over the wire."""
+    wire = json.dumps({"schema": 1, "facts": {name: {"status": "ok", "value": value}}})
+    return getattr(facts.parse(json.loads(wire)), name)
+
+
+def test_os_release():
+    assert system.parse_os_release(capture("os-release-debian-12.txt")) == {
+        "id": "debian",
+        "version_id": "12",
+        "codename": "bookworm",
+        "name": "Debian GNU/Linux 12 (bookworm)",
+    }
+
+
+def test_os_release_of_sid_states_no_version():
+    release = system.parse_os_release(capture("os-release-sid.txt"))
+    assert (release["version_id"], release["codename"]) == ("", "")
+
+
+def test_os_release_of_nothing():
+    with pytest.raises(Failed, match="lacks ID and PRETTY_NAME"):
+        system.parse_os_release("")
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("Python 3.11.2\n", "3.11.2"),
+        ("3.14.0rc2 (main, Aug 1)", "3.14.0rc2"),
+        ("3.12.3+ (x)", "3.12.3"),
+    ],
+)
+def test_python_version(text, version):
+    assert system.parse_python(text) == version
+
+
+def test_python_that_says_nothing():
+    with pytest.raises(Failed, match="does not state its version"):
+        system.parse_python("")
+
+
+def test_python_that_runs_the_probe_is_not_asked(monkeypatch):
+    monkeypatch.setattr(system, "PYTHON", sys.executable)
+    monkeypatch.setattr(system, "output", None)
+    running = ".".join(map(str, sys.version_info[:3]))
+    assert accepted("os", system.collect({})).python.version == running
+
+
+def test_host_without_python(monkeypatch):
+    monkeypatch.setattr(system, "PYTHON", "/none/python3")
+    with pytest.raises(Failed, match="/none/python3 does not run"):
+        system.collect({})
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("6.1.0-9-amd64", "6.1.0-18-amd64"),
+        ("6.8.0-45-generic", "6.11.0-9-generic"),
+        ("6.8~rc1-amd64", "6.8-amd64"),
+        ("6.1.0-18-amd64", "6.1.0-18-amd64-unsigned"),
+        ("1.0a", "1.0+"),
+    ],
+)
+def test_version_order(older, newer):
+    assert versions.key(older) < versions.key(newer)
+
+
+def test_newest_kernel():
+    names = ["config-9", "vmlinuz-6.1.0-9-amd64", "vmlinuz-6.1.0-18-amd64", "vmlinuz-7.0.old"]
+    assert boot.newest(names) == "6.1.0-18-amd64"
+    assert boot.newest(["vmlinuz-6.8.0", "vmlinuz-6.8.0-rc3"]) == "6.8.0"
+    assert boot.newest(["grub"]) is None
+
+
+def test_uptime():
+    assert boot.parse_uptime("350.51 1293.86\n") == 350.51
+    with pytest.raises(IndexError):
+        boot.parse_uptime("")
+
+
+def test_iommu(tmp_path):
+    assert accepted("iommu", iommu.groups(tmp_path)) == facts.Iommu(groups=0)
+    (tmp_path / "0").mkdir()
+    assert accepted("iommu", iommu.groups(tmp_path)) == facts.Iommu(groups=1)
+    with pytest.raises(Missing):
+        iommu.groups(tmp_path / "none")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_secure_boot_variable(tmp_path, enabled):
+    (tmp_path / secure_boot.VARIABLE).write_bytes(bytes([6, 0, 0, 0, enabled]))
+    value = accepted("secure_boot", secure_boot.from_variables(tmp_path))
+    assert value == facts.SecureBoot(enabled=enabled)
+
+
+def test_secure_boot_that_cannot_be_told(tmp_path):
+    with pytest.raises(Failed, match="not mounted"):
+        secure_boot.from_variables(tmp_path)
+    (tmp_path / "BootOrder").touch()
+    with pytest.raises(Missing, match="without Secure Boot"):
+        secure_boot.from_variables(tmp_path)
+    with pytest.raises(Failed, match="4 bytes"):
+        secure_boot.parse_variable(b"\6\0\0\0")
+
+
+@pytest.mark.parametrize("state", ["enabled", "disabled"])
+def test_mokutil_where_sysfs_is_hidden(tmp_path, monkeypatch, state):
+    said = Output(0, f"SecureBoot {state}\nPlatform is in Setup Mode\n", "")
+    monkeypatch.setattr(secure_boot, "EFI", tmp_path / "none")
+    monkeypatch.setattr(secure_boot, "run", lambda argv: said)
+    assert secure_boot.collect({}) == {"enabled": state == "enabled"}
+
+
+def test_no_efi(tmp_path, monkeypatch):
+    monkeypatch.setattr(secure_boot, "EFI", tmp_path / "none")
+    said = Output(255, "", "EFI variables are not supported on this system\n")
+    monkeypatch.setattr(secure_boot, "run", lambda argv: said)
+    with pytest.raises(Missing, match="no EFI"):
+        secure_boot.collect({})
+
+
+def test_meminfo():
+    sizes = memory.parse_meminfo(capture("meminfo.txt"))
+    assert sizes == {"total": 263998500 * 1024, "available": 263420684 * 1024}
+    with pytest.raises(Failed, match="MemAvailable"):
+        memory.parse_meminfo("MemTotal:       1 kB\n")
+
+
+def test_limit_of_an_ancestor_in_v2():
+    paths = memory.limit_files(
+        "0::/user.slice/user-0.slice/session-1.scope\n", capture("mountinfo-v2.txt")
+    )
+    assert paths == [
+        "/sys/fs/cgroup/user.slice/user-0.slice/session-1.scope/memory.max",
+        "/sys/fs/cgroup/user.slice/user-0.slice/memory.max",
+        "/sys/fs/cgroup/user.slice/memory.max",
+        "/sys/fs/cgroup/memory.max",
+    ]
+    texts = {paths[0]: "max", paths[1]: "8589934592", paths[2]: "17179869184"}
+    assert memory.least(paths, texts.get, 2**40) == 8589934592
+
+
+def test_limit_in_a_container_with_v1():
+    paths = memory.limit_files(
+        capture("cgroup-hybrid-container.txt"), capture("mountinfo-hybrid-container.txt")
+    )
+    top = "/sys/fs/cgroup/memory"
+    assert [path for path in paths if path.startswith(top)] == [
+        f"{top}/system.slice/ssh.service/memory.limit_in_bytes",
+        f"{top}/system.slice/memory.limit_in_bytes",
+        f"{top}/memory.limit_in_bytes",
+    ]
+    texts = {paths[0]: "9223372036854771712", paths[2]: "4294967296"}
+    assert memory.least(paths, texts.get, 2**40) == 4294967296
+
+
+@pytest.mark.parametrize("path", ["/../elsewhere", "/elsewhere"])
+def test_group_outside_the_mount_is_not_invented(path):
+    mountinfo = capture("mountinfo-hybrid-container.txt")
+    assert memory.limit_files(f"4:memory:{path}\n", mountinfo) == [
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+    ]
+
+
+def test_no_limit():
+    assert memory.least(["a", "b"], {"a": "max", "b": "9223372036854771712"}.get, 2**40) is None
+    assert memory.least([], {}.get, 2**40) is None
+    with pytest.raises(ValueError, match="rubbish"):
+        memory.least(["a"], {"a": "rubbish"}.get, 2**40)
+
+
+def test_disks(tmp_path):
+    value = accepted("disks", disks.collect({"mounts": ["/", str(tmp_path / "none")]}))
+    assert list(value) == ["/"]
+    assert 0 < value["/"].free <= value["/"].total
+
+
+@pytest.mark.parametrize(("state", "expected"), [(0, True), (5, False), (-1, None)])
+def test_clock(tmp_path, monkeypatch, state, expected):
+    monkeypatch.setattr(clock, "TIMESYNCD", tmp_path / "none")
+    monkeypatch.setattr(clock, "_adjtimex", lambda: state)
+    assert accepted("clock", clock.collect({})).synchronised is expected
+
+
+def test_clock_that_timesyncd_has_set(tmp_path, monkeypatch):
+    monkeypatch.setattr(clock, "TIMESYNCD", tmp_path)
+    assert clock.collect({})["synchronised"] is True
+
+
+def test_units():
+    names = ["sshd", "nvidia-fabricmanager", "run-user.mount"]
+    value = accepted("units", units.parse_units(names, capture("units-alias-and-missing.txt")))
+    assert value == {
+        "sshd": facts.Unit(active="active", enabled="enabled"),
+        "nvidia-fabricmanager": None,
+        "run-user.mount": facts.Unit(active="active", enabled=""),
+    }
+
+
+def test_units_that_systemctl_leaves_out():
+    with pytest.raises(Failed, match="3 of 2 units"):
+        units.parse_units(["a", "b"], capture("units-alias-and-missing.txt"))
+    with pytest.raises(Failed, match="no ActiveState and no UnitFileState of a"):
+        units.parse_units(["a"], "Id=a.service\nLoadState=loaded\n")
+
+
+def test_what_may_not_be_read_is_not_absent(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    for look in (reading.read, reading.exists, reading.names):
+        with pytest.raises(OSError, match="symbolic links"):
+            look(loop)
+    assert reading.read(tmp_path / "none") is None
+    assert reading.exists(tmp_path / "none") is False
+    assert reading.names(tmp_path / "none") == []
