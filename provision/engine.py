@@ -135,8 +135,10 @@ def _finish(target: Target, seen: Look, events: Iterator[dict[str, Any]], tell: 
             failed = event
         if event["event"] == "lost" or (event["event"] == "end" and not event["ok"]):
             raise _failure(target, event, failed)
-        if event["event"] == "end" and event["reboot"]:
-            _await_reboot(target, seen, tell)
+        if event["event"] == "end":
+            if event["reboot"]:
+                _await_reboot(target, seen, tell)
+            return
 
 
 def _failure(target: Target, last: dict[str, Any], failed: dict[str, Any]) -> NotConverged:

@@ -40,7 +40,7 @@ class Report:
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
         self._console = Console(stderr=json, highlight=False, soft_wrap=True)
-        self._started: dict[str, float] = {}
+        self._planned: set[str] = set()
 
     def say(self, host: str, text: str, style: str = "") -> None:
         """One line about a host."""
@@ -59,8 +59,8 @@ class Report:
         if error.hint:
             console.print(Text.assemble(("\nhint: ", "bold"), error.hint))
 
-    def plan(self, plan: Plan, *, commands: bool = False) -> None:
-        """All rounds of a plan: the first can be carried out, the others are expected."""
+    def plan(self, plan: Plan, *, commands: bool = False, now_only: bool = False) -> None:
+        """The rounds of a plan: the first can be carried out, the others are expected."""
         if plan.empty:
             self.say(plan.host, f"nothing to do: as stack {plan.stack} wants", "green")
         for number, one in enumerate(plan.rounds, 1):
@@ -68,6 +68,8 @@ class Report:
             count = f"{len(one.changes)} change{'s' if len(one.changes) > 1 else ''}"
             self.say(plan.host, f"round {number} of {len(plan.rounds)}, {when}: {count}", "bold")
             self._round(one, commands=commands and number == 1)
+            if now_only:
+                return
         for change in plan.awaited:
             self._line("…", "cyan", f"{change.subject}: awaited: {change.awaited}")
 
@@ -94,7 +96,9 @@ class Report:
         """One step of the loop or of a run on the host."""
         match event["event"]:
             case "planned":
-                self.plan(event["plan"], commands=self.verbose)
+                plan = event["plan"]
+                self.plan(plan, commands=self.verbose, now_only=plan.host in self._planned)
+                self._planned.add(plan.host)
             case "joining":
                 since = time.strftime("%H:%M:%S", time.localtime(event["since"]))
                 self.say(host, f"run {event['run']} of {event['who']} is going on since {since}")
@@ -102,8 +106,6 @@ class Report:
                 self.say(host, f"run {event['run']} started", "dim")
             case "output" if self.verbose:
                 self._line("|", "dim", event["line"])
-            case "change":
-                self._started[event["id"]] = time.monotonic()
             case "done":
                 self._line("✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":
