@@ -1,0 +1,49 @@
+"""Simulated update-initramfs and lsinitramfs: an image is the list of what it would hold."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from . import state
+
+
+def main(argv: list[str]) -> int:
+    """Act as the tool that `argv[0]` names."""
+    if Path(argv[0]).name == "lsinitramfs":
+        return _list([word for word in argv[1:] if not word.startswith("-")])
+    kernel = ""
+    words = iter(argv[1:])
+    for word in words:
+        if word.startswith("-k"):
+            kernel = word[2:] or next(words, "")
+    known = state.kernels()
+    for each in known if kernel == "all" else [kernel or known[-1]]:
+        generate(each)
+        sys.stdout.write(f"update-initramfs: Generating /boot/initrd.img-{each}\n")
+    return 0
+
+
+def image(kernel: str) -> Path:
+    """Where a kernel's image lies."""
+    return Path("/boot") / f"initrd.img-{kernel}"
+
+
+def generate(kernel: str) -> None:
+    """Write a kernel's image from the configuration and modules there are now."""
+    held = [str(path).lstrip("/") for path in sorted(Path("/etc/modprobe.d").glob("*.conf"))]
+    modules = f"usr/lib/modules/{kernel}"
+    if not state.blacklisted("nouveau"):
+        held.append(f"{modules}/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz")
+    image(kernel).write_text("simulated initramfs\n" + "".join(f"{path}\n" for path in held))
+
+
+def _list(paths: list[str]) -> int:
+    for path in paths:
+        try:
+            lines = Path(path).read_text().splitlines()
+        except OSError as error:
+            sys.stderr.write(f"lsinitramfs: {error}\n")
+            return 1
+        sys.stdout.write("".join(f"{line}\n" for line in lines[1:]))
+    return 0

@@ -1,0 +1,135 @@
+"""Loading and unloading simulated kernel modules: what appears in /sys, /proc and /dev."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from . import state
+
+
+class RefusedError(Exception):
+    """The simulated kernel refuses; the text is what modprobe would print."""
+
+
+OPEN_TITLE = "Open Kernel Module for x86_64"
+NULL_DEVICE = os.makedev(1, 3)
+"""The device nodes lead nowhere, whatever real hardware the machine has."""
+
+
+def in_tree(name: str) -> bool:
+    """Modules that come with the simulated kernel."""
+    return name in ("nouveau", "nova_core")
+
+
+def load(name: str) -> None:
+    """Load a module, and those it needs."""
+    if name in state.loaded():
+        return
+    kernel = state.running_kernel()
+    if in_tree(name):
+        _appear(name, {})
+        return
+    path = state.module_file(name, kernel)
+    if path is None:
+        raise RefusedError(f"FATAL: Module {name} not found in directory /lib/modules/{kernel}")
+    if name in state.DEPENDENTS:
+        load("nvidia")
+    elif any(in_tree(other) for other in state.loaded()):
+        raise RefusedError(f"ERROR: could not insert '{name}': No such device")
+    fields = state.module_info(path)
+    if state.hardware()["secure_boot"] == "enabled" and not fields.get("signer"):
+        raise RefusedError(f"ERROR: could not insert '{name}': Key was rejected by service")
+    if name == "nvidia":
+        _drive(fields)
+    _appear(name, fields)
+
+
+def load_driver() -> None:
+    """What udev does at boot: nouveau wins unless it is blacklisted, then nvidia's modules."""
+    machine = state.hardware()
+    if not machine["gpus"]:
+        return
+    for name in ("nouveau", "nova_core"):
+        if machine[name] and not state.blacklisted(name):
+            load(name)
+            return
+    if state.module_file("nvidia", state.running_kernel()) and not state.blacklisted("nvidia"):
+        for name in ("nvidia", *state.DEPENDENTS):
+            load(name)
+
+
+def unload(name: str) -> None:
+    """Unload a module that no other one needs."""
+    if name not in state.loaded():
+        raise RefusedError(f"ERROR: Module {name} is not currently loaded")
+    users = [other for other in state.DEPENDENTS if other in state.loaded()]
+    if name == "nvidia" and users:
+        raise RefusedError(f"ERROR: Module nvidia is in use by: {' '.join(users)}")
+    if name == "nvidia" and state.persistent():
+        raise RefusedError("ERROR: Module nvidia is in use")
+    gone = [*_bound(name), *_nodes(name)]
+    shutil.rmtree(state.MODULES / name)
+    if name == "nvidia":
+        shutil.rmtree(state.DRIVER)
+    for path in gone:
+        path.unlink(missing_ok=True)
+
+
+def make_nodes(name: str) -> None:
+    """Create the device files of a loaded module."""
+    for node in _nodes(name):
+        if not node.exists():
+            os.mknod(node, stat.S_IFCHR | 0o666, NULL_DEVICE)
+            node.chmod(0o666)
+
+
+def _nodes(name: str) -> list[Path]:
+    if name == "nvidia":
+        count = len(state.visible_gpus())
+        return [Path("/dev/nvidiactl"), *(Path(f"/dev/nvidia{number}") for number in range(count))]
+    if name == "nvidia_uvm":
+        return [Path("/dev/nvidia-uvm"), Path("/dev/nvidia-uvm-tools")]
+    return []
+
+
+def _appear(name: str, fields: dict[str, str]) -> None:
+    folder = state.MODULES / name
+    (folder / "parameters").mkdir(parents=True)
+    values = {"initstate": "live", "refcnt": "0", "taint": "OE" if fields else ""}
+    values |= {key: fields[key] for key in ("version", "srcversion") if key in fields}
+    for key, value in values.items():
+        (folder / key).write_text(f"{value}\n")
+    for driver in _bound(name):
+        driver.symlink_to(f"/sys/bus/pci/drivers/{name}")
+    make_nodes(name)
+
+
+def _bound(name: str) -> list[Path]:
+    """The `driver` links of the GPUs that a module drives."""
+    if name == "nvidia":
+        gpus = state.visible_gpus()
+    else:
+        gpus = state.hardware()["gpus"] if in_tree(name) else []
+    return [Path("/sys/bus/pci/devices") / gpu["slot"] / "driver" for gpu in gpus]
+
+
+def _drive(fields: dict[str, str]) -> None:
+    proprietary = fields["license"] == "NVIDIA"
+    title = f"NVIDIA UNIX {'x86_64 Kernel Module' if proprietary else OPEN_TITLE}"
+    state.DRIVER.mkdir(parents=True)
+    (state.DRIVER / "version").write_text(
+        f"NVRM version: {title}  {fields['version']}  Release Build  (simulated)\n"
+        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n"
+    )
+    name = (state.hardware()["model"] or {}).get("name", "")
+    for number, gpu in enumerate(state.visible_gpus()):
+        folder = state.DRIVER / "gpus" / gpu["slot"]
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(
+            f"Model: \t\t {name}\nIRQ:   \t\t {100 + number}\nGPU UUID: \t {gpu['uuid']}\n"
+            f"Bus Location: \t {gpu['slot']}\nDevice Minor: \t {number}\nGPU Firmware: \t "
+            f"{fields['version']}\n"
+        )

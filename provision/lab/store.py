@@ -1,0 +1,111 @@
+"""Where the lab keeps its things, and how concurrent commands stay out of each other's way."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from provision import TOOL
+from provision.errors import ProvisionError
+
+Say = Callable[[str], None]
+
+
+class LabError(ProvisionError):
+    """The lab host can't be built, started or stopped."""
+
+
+def lab_dir() -> Path:
+    """The lab's folder (mode 0700), made when it is missing."""
+    configured = os.environ.get("FIRSTLIGHT_LAB_DIR")
+    if configured:
+        return private_dir(Path(configured).absolute())
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return private_dir(Path(cache) / TOOL / "lab")
+
+
+def private_dir(path: Path) -> Path:
+    """Make a folder that only its owner can enter."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path
+
+
+@contextlib.contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Hold the lock `name` against every other command; the kernel frees it if we die."""
+    path = private_dir(lab_dir() / "locks") / name
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file that is either the old one or the new one, never a part."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(handle, "w") as out:
+        out.write(text)
+    os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp speaks in strings
+    Path(temporary).replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The JSON object in a file, None when there is no such file."""
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    if not isinstance(data, dict):
+        raise LabError(f"{path} holds no JSON object", hint=f"remove {path.parent}")
+    return data
+
+
+def boot_id() -> str:
+    """The machine's boot: process ids of another boot mean nothing."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None when it is gone or a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def poll(deadline: float, ready: Callable[[], bool], *, every: float = 0.05) -> bool:
+    """Ask until `ready` holds or `deadline` seconds have passed; says which."""
+    end = time.monotonic() + deadline
+    while not ready():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(every)
+    return True
+
+
+def run(argv: Sequence[object], *, what: str, env: dict[str, str] | None = None) -> str:
+    """Run a command to its end and return stdout; its failure becomes a LabError."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in argv],
+            check=False,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env=env,
+        )
+    except FileNotFoundError as error:
+        raise LabError(f"{what} failed: no command {argv[0]}") from error
+    if done.returncode:
+        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+        raise LabError(f"{what} failed (exit {done.returncode}): {tail}")
+    return done.stdout

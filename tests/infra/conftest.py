@@ -1,0 +1,96 @@
+"""A host as the tests see it: probed once over one login, whatever many tests ask.
+
+A lab host that is down is booted and provisioned first; other hosts are only looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from testinfra.backend.paramiko import ParamikoBackend
+from testinfra.host import Host
+
+from provision import checks, engine, inventory, lab
+from provision.checks.finding import Finding
+from provision.errors import ProvisionError
+from provision.target import Target, target
+
+
+class OnOurLogin(ParamikoBackend):
+    """testinfra's paramiko backend on the login that the probe already has."""
+
+    NAME = "firstlight"
+
+    def __init__(self, site: Target) -> None:
+        super().__init__(site.host.name, sudo=site.transport.address.user != "root")
+        self.__dict__["client"] = site.transport.client  # instead of a login of its own
+
+
+@dataclass(frozen=True)
+class Site:
+    """One host: how to reach it, what the probe saw, what the checks say."""
+
+    target: Target
+    look: engine.Look
+    rows: list[Finding]
+
+    def findings(self, name: str, subject: str | None = None) -> list[Finding]:
+        """The rows of one check; there is at least one."""
+        rows = [r for r in self.rows if r.id == name and subject in (None, r.subject)]
+        assert rows, f"no check said anything of {name} {subject or ''}"
+        return rows
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "site" not in metafunc.fixturenames:
+        return
+    try:
+        chosen = inventory.load().select(
+            metafunc.config.getoption("host"), metafunc.config.getoption("group")
+        )
+    except ProvisionError as error:
+        raise pytest.UsageError(f"{error.what}\nhint: {error.hint}") from error
+    if "gpu" in metafunc.fixturenames:
+        cells = [
+            (host.name, n) for host in chosen for n in range(host.gpus.count if host.gpus else 0)
+        ]
+        ids = [f"{name}-GPU{n}" for name, n in cells]
+        metafunc.parametrize(("site", "gpu"), cells, indirect=["site"], ids=ids, scope="session")
+    else:
+        names = [host.name for host in chosen]
+        metafunc.parametrize("site", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def looked() -> dict[str, Site | str]:
+    """Host → its site, or why it can't be looked at: nothing is asked of it twice."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def site(request: pytest.FixtureRequest, looked: dict[str, Site | str]) -> Site:
+    name = request.param
+    if name not in looked:
+        looked[name] = _look(inventory.load().hosts[name])
+    there = looked[name]
+    if isinstance(there, str):
+        pytest.fail(there, pytrace=False)
+    return there
+
+
+@pytest.fixture(scope="session")
+def host(site: Site) -> Host:
+    """testinfra's host, asked without the probe."""
+    return Host(OnOurLogin(site.target))
+
+
+def _look(host: inventory.Host) -> Site | str:
+    if host.lab and (reason := lab.unavailable()):
+        pytest.skip(f"no lab host can stand here: {reason}")
+    try:
+        there = target(host, start=lambda _: None) if host.lab else target(host)
+        seen = engine.provision(there, lambda _: None) if host.lab else engine.look(there)
+    except ProvisionError as error:
+        return f"{error.what}\nhint: {error.hint}"
+    return Site(there, seen, checks.check(there.want, seen.facts, seen.plan))
