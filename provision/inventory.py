@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from provision.errors import UsageError
+from provision.stack import Repository
 
 FILE = Path(__file__).parent.parent / "inventory.yaml"
 VARIABLE = "FIRSTLIGHT_INVENTORY"
@@ -53,6 +54,8 @@ class Host(Entry):
     """An OpenSSH client configuration to read instead of the user's own."""
     stack: Name
     gpus: Gpus | None = None
+    repository: Repository | None = None
+    """Instead of NVIDIA's own, such as a site's mirror with a key of its own."""
     lab: Lab | None = None
 
 
@@ -161,7 +164,7 @@ def _explained(error: ValidationError, file: str, lines: dict[tuple[Any, ...], i
 def _fields(path: tuple[Any, ...]) -> str:
     model: type[BaseModel] = Inventory
     if path[0] == "hosts":
-        nested: dict[Any, type[BaseModel]] = {"gpus": Gpus, "lab": Lab}
+        nested: dict[Any, type[BaseModel]] = {"gpus": Gpus, "lab": Lab, "repository": Repository}
         model = nested.get(path[2], Host) if len(path) > 3 else Host
     return ", ".join(name for name in model.model_fields if name not in ("name", "where", "file"))
 

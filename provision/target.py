@@ -32,11 +32,13 @@ def target(host: Host, *, start: Callable[[str], None] | None = None) -> Target:
     Raises UsageError for a wrong stack or SSH configuration, ProvisionError for a lab host
     that is down.
     """
-    repository = None
     if host.lab:
-        host, repository = _lab(host, start)
+        host = _lab(host, start)
     want = Want(
-        stack=stack.load(host.stack), uv=stack.load_uv(), gpus=host.gpus, repository=repository
+        stack=stack.load(host.stack),
+        uv=stack.load_uv(),
+        gpus=host.gpus,
+        repository=host.repository,
     )
     return Target(host=host, want=want, transport=Ssh(host, resolve(host)))
 
@@ -57,7 +59,7 @@ def lab_spec(host: Host) -> LabSpec:
     )
 
 
-def _lab(host: Host, start: Callable[[str], None] | None) -> tuple[Host, Repository]:
+def _lab(host: Host, start: Callable[[str], None] | None) -> Host:
     from provision import lab
 
     there = lab.up(lab_spec(host), say=start) if start else lab.find(host.name)
@@ -70,5 +72,10 @@ def _lab(host: Host, start: Callable[[str], None] | None) -> tuple[Host, Reposit
         fingerprint=there.key_fingerprint,
         keyring_sha256=there.keyring_sha256,
     )
-    moved = host.model_copy(update={"address": host.name, "ssh_config": there.ssh_config})
-    return moved, repository
+    return host.model_copy(
+        update={
+            "address": host.name,
+            "ssh_config": there.ssh_config,
+            "repository": repository,
+        }
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -48,6 +49,7 @@ def main(folder: str) -> None:
     reboots = ok and any(action["do"] == "reboot" for c in changes for action in c["actions"])
     journal.append(run, "end", ok=ok, reboot=reboots)
     ACTIVE.unlink(missing_ok=True)
+    shutil.rmtree(folder)
     if reboots:
         os.sync()
         subprocess.run(["systemctl", "reboot"], env=ENV, check=False)
@@ -64,7 +66,7 @@ def take_lock(patience: float) -> BinaryIO | None:
     None when another process still holds it after `patience` seconds.
     """
     private(RUN)
-    file = LOCK.open("wb")
+    file = open(LOCK, "wb", opener=_secret)  # noqa: PTH123, SIM115 - held open on purpose
     end = time.monotonic() + patience
     while True:
         try:

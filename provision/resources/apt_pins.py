@@ -39,7 +39,7 @@ def content(want: Want, facts: Facts) -> str:
         ),
         _pin("*nvidia* libcuda1", f"release o={packages.archive}", -1),
     ]
-    return f"# {TOOL}: stack {want.stack.name}\n\n" + "\n".join(pins)
+    return f"# Written by {TOOL}, and written again when it differs.\n\n" + "\n".join(pins)
 
 
 def plan(want: Want, facts: Facts) -> list[Change]:

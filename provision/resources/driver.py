@@ -77,14 +77,18 @@ def _modules(want: Want, facts: Facts, kernels: list[str]) -> list[Change]:
             resource=NAME,
             subject=f"module for {kernel}",
             stage=STAGE,
-            before=there.version if (there := available.get(kernel)) else "no module",
-            after=driver.version,
+            before=_named(available.get(kernel)),
+            after=_named(Module(**module)),
             why="the packages are installed, but DKMS has not built the module for this kernel",
             actions=(Run(argv=("dkms", "autoinstall", "-k", kernel), timeout=1800.0),),
             makes={"kernel": {"available": {kernel: module}}},
         )
         for kernel in lacking
     ]
+
+
+def _named(module: Module | None) -> str:
+    return f"{module.version} ({module.license})" if module else "no module"
 
 
 def _right(module: Module | None, want: Want) -> bool:

@@ -13,8 +13,6 @@ import pytest
 from provision import lab
 from provision.lab import hardware
 
-pytestmark = pytest.mark.skipif(lab.unavailable() is not None, reason=str(lab.unavailable()))
-
 DRIVER_PACKAGES = (
     *("nvidia-open", "nvidia-driver-cuda", "nvidia-kernel-open-dkms", "nvidia-kernel-support"),
     *("firmware-nvidia-gsp", "libcuda1", "libnvidia-ml1", "libnvidia-cfg1", "nvidia-modprobe"),

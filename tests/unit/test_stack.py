@@ -1,0 +1,240 @@
+"""Stacks: the shipped ones agree with themselves, and wrong ones say what is wrong."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from provision import stack
+from provision.errors import UsageError
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+SHIPPED = stack.names()
+LOCKS = [(name, lock) for name in SHIPPED for lock in stack.load(name).environment]
+ROW = re.compile(r"([a-z0-9._-]+)==(\S+)")
+HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+def test_the_stacks_that_there_are():
+    assert {"lab", "torch29-cu128"} <= set(SHIPPED)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_stack_loads(name):
+    loaded = stack.load(name)
+    assert loaded.name == name
+    assert loaded.locks.keys() == loaded.environment.keys()
+
+
+@pytest.mark.parametrize(("name", "environment"), LOCKS)
+def test_a_lock_satisfies_its_stack_s_requirements(name, environment):
+    loaded = stack.load(name)
+    versions = loaded.locks[environment].versions
+    for text in loaded.environment[environment].requirements:
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), text
+
+
+@pytest.mark.parametrize(("name", "environment"), LOCKS)
+def test_every_row_of_a_lock_is_pinned_and_hashed_and_names_no_address(name, environment):
+    text = stack.load(name).locks[environment].text
+    assert "://" not in text
+    logical = text.replace("\\\n", " ").splitlines()
+    rows = [line.split() for line in logical if line and not line.startswith("#")]
+    assert rows
+    for pin, *hashes in rows:
+        assert ROW.fullmatch(pin), pin
+        assert hashes, f"{pin} has no hash"
+        assert [word for word in hashes if not HASH.fullmatch(word)] == []
+
+
+@pytest.mark.parametrize(("name", "environment"), LOCKS)
+def test_the_versions_of_a_lock_are_read_whole(name, environment):
+    lock = stack.load(name).locks[environment]
+    assert lock.versions == dict(ROW.findall(re.sub(r"#.*", "", lock.text)))
+
+
+@pytest.mark.parametrize(
+    ("name", "distribution", "version"),
+    [
+        ("lab", "numba", "0.61.2"),
+        ("lab", "numpy", "2.2.6"),
+        ("torch29-cu128", "numba", "0.61.2"),
+        ("torch29-cu128", "numpy", "2.2.6"),
+        ("torch29-cu128", "torch", "2.9.1"),
+        ("torch29-cu128", "vllm", "0.15.1"),
+    ],
+)
+def test_the_versions_that_were_asked_for(name, distribution, version):
+    assert stack.load(name).locks["main"].versions[distribution] == version
+
+
+def test_hosts_get_the_uv_that_this_project_depends_on():
+    pins = tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"]
+    assert f"uv=={stack.load_uv().version}" in pins
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_is_installed_of_the_driver_is_also_pinned(name):
+    driver = stack.load(name).system.driver
+    for distribution in ("debian", "ubuntu"):
+        packages = driver.packages(distribution)
+        assert set(packages.packages) <= set(packages.pinned)
+    assert driver.packages("plan9") is None
+
+
+SYSTEM = """\
+[driver]
+version = "1.2"
+open = true
+[driver.debian]
+revision = "-1"
+packages = ["driver"]
+pinned = ["driver"]
+archive = "Debian"
+[driver.ubuntu]
+revision = "-1"
+packages = ["driver"]
+pinned = ["driver"]
+archive = "Ubuntu"
+[toolkit."13.1"]
+package = "toolkit-13-1"
+version = "13.1-1"
+driver = "1.2"
+[compilers]
+packages = ["gcc"]
+[repository.debian12]
+url = "http://deb.example/cuda"
+fingerprint = "0123456789ABCDEF0123456789ABCDEF01234567"
+"""
+STACK = """\
+system = "base"
+date = 2026-02-15
+[environment.main]
+python = ">=3.11"
+requirements = ["numpy<2.3"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of stacks that is right."""
+    (tmp_path / "base.toml").write_text(SYSTEM)
+    (tmp_path / "small.toml").write_text(STACK)
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / "small.main.txt").write_text("numpy==2.2.6 --hash=sha256:0\n")
+    monkeypatch.setattr(stack, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def replace(file, old, new):
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+
+
+def test_a_small_stack_is_right(folder):
+    loaded = stack.load("small")
+    assert stack.names() == ["small"]
+    assert loaded.system.driver.version == "1.2"
+    assert loaded.locks["main"].versions == {"numpy": "2.2.6"}
+
+
+WRONG = {
+    "an unknown key": ("small.toml", "date =", "dat =", "small.toml: "),
+    "no date": ("small.toml", "date = 2026-02-15\n", "", "small.toml: date: Field required"),
+    "a bad requirement": (
+        "small.toml",
+        "numpy<2.3",
+        "numpy<<2.3",
+        r"small.toml: environment.main.requirements.0: .*not a requirement",
+    ),
+    "a bad range of Python": (
+        "small.toml",
+        ">=3.11",
+        "3.11 or so",
+        r"small.toml: environment.main.python: .*not a version range",
+    ),
+    "an unknown key of an environment": (
+        "small.toml",
+        "python =",
+        "pyhton = 1\npython =",
+        r"small.toml: environment.main.pyhton: Extra inputs are not permitted",
+    ),
+    "a system that is not there": (
+        "small.toml",
+        '"base"',
+        '"bass"',
+        r"small.toml: system: there is no file bass.toml",
+    ),
+    "a fingerprint in lower case": (
+        "base.toml",
+        "89ABCDEF",
+        "89abcdef",
+        r"base.toml: repository.debian12.fingerprint: .*pattern",
+    ),
+    "a fingerprint that is too short": (
+        "base.toml",
+        "89ABCDEF0123456789",
+        "",
+        r"base.toml: repository.debian12.fingerprint: .*pattern",
+    ),
+    "an address with a space": (
+        "base.toml",
+        "deb.example/cuda",
+        "deb.example/cu da",
+        r"base.toml: repository.debian12.url: .*pattern",
+    ),
+    "an address of another scheme": (
+        "base.toml",
+        "http://",
+        "ftp://",
+        r"base.toml: repository.debian12.url: .*pattern",
+    ),
+    "a version with a shell's words": (
+        "base.toml",
+        '"13.1-1"',
+        '"13.1-1; reboot"',
+        r"base.toml: toolkit.13.1.version: .*pattern.*reboot",
+    ),
+    "a package that is an option": (
+        "base.toml",
+        '["gcc"]',
+        '["--force"]',
+        r"base.toml: compilers.packages.0: .*pattern.*--force",
+    ),
+    "a flag that is a word": (
+        "base.toml",
+        "open = true",
+        'open = "maybe"',
+        r"base.toml: driver.open: .*boolean",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG, ids=WRONG)
+def test_a_wrong_stack_names_file_and_field(folder, case):
+    file, old, new, message = WRONG[case]
+    replace(folder / file, old, new)
+    with pytest.raises(UsageError, match=message):
+        stack.load("small")
+
+
+@pytest.mark.parametrize("name", ["none", "base", "../small", ""])
+def test_a_stack_that_there_is_not(folder, name):
+    with pytest.raises(UsageError, match=f"there is no stack '{name}'") as caught:
+        stack.load(name)
+    assert caught.value.hint == "stacks there: small"
+
+
+def test_an_environment_without_a_lock(folder):
+    (folder / "locks" / "small.main.txt").unlink()
+    loaded = stack.load("small")
+    with pytest.raises(UsageError, match=r"environment main has no lock small\.main\.txt"):
+        _ = loaded.locks
+
+
+def test_the_lock_s_hash_follows_every_byte_of_it():
+    assert stack.Lock(text="a==1\n").sha256 != stack.Lock(text="a==1").sha256

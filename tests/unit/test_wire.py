@@ -1,0 +1,168 @@
+"""The package that is sent to hosts, and what is made of their answers."""
+
+import ast
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from provision import facts, resources, stack, wire
+from provision.errors import ProvisionError
+from provision.transport import Cost, Recorded, Result
+from provision.want import Want
+
+WANT = Want(stack=stack.load("lab"), uv=stack.load_uv())
+
+
+class Says:
+    """A host that gives one answer to everything."""
+
+    host = "h"
+
+    def __init__(self, out="", *, code=0, err=""):
+        self.cost = Cost()
+        self.result = Result(exit=code, out=out, err=err)
+        self.stdin = b""
+
+    def run(self, argv, stdin, *, deadline):
+        self.stdin = stdin
+        return self.result
+
+    def follow(self, argv, stdin, *, silence):
+        return iter(self.result.out.splitlines())
+
+
+def frames(data):
+    found = []
+    while data:
+        length, data = int.from_bytes(data[:8], "big"), data[8:]
+        found.append(data[:length])
+        data = data[length:]
+    return found
+
+
+def modules():
+    with zipfile.ZipFile(io.BytesIO(wire.package())) as archive:
+        return {name: ast.parse(archive.read(name)) for name in archive.namelist()}
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield node.module
+
+
+def test_the_package_is_the_same_bytes_for_the_same_code():
+    first = wire.package()
+    wire.package.cache_clear()
+    assert wire.package() == first
+
+
+def test_the_package_holds_only_what_runs_on_hosts():
+    names = list(modules())
+    assert len(names) == len(set(names))
+    assert [
+        name
+        for name in names
+        if name != "provision/__init__.py"
+        and not (name.startswith("provision/remote/") and name.endswith(".py"))
+    ] == []
+    assert {"provision/__init__.py", "provision/remote/entry.py"} <= set(names)
+
+
+def test_the_package_imports_only_the_standard_library_and_itself():
+    inside = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in modules()
+    }
+    wrong = {
+        f"{file} imports {name}"
+        for file, tree in modules().items()
+        for name in imported(tree)
+        if name.split(".")[0] not in sys.stdlib_module_names and name not in inside
+    }
+    assert wrong == set()
+
+
+def test_a_request_goes_in_frames_behind_the_package():
+    host = Says('{"event":"stored"}')
+    wire.put(host, "abc", b"content")
+    package, request, content = frames(host.stdin)
+    assert package == wire.package()
+    assert json.loads(request) == {"do": "put", "sha256": "abc"}
+    assert content == b"content"
+
+
+def local(*frames):
+    """The bootstrap on this computer, as a host would run it."""
+    stdin = b"".join(len(frame).to_bytes(8, "big") + frame for frame in frames)
+    argv = [sys.executable, *wire.ARGV[1:]]
+    return subprocess.run(argv, input=stdin, capture_output=True, check=False, cwd="/")
+
+
+def test_the_package_runs_and_its_answer_is_facts():
+    request = {"do": "probe", "query": resources.query(WANT)}
+    done = local(wire.package(), json.dumps(request).encode())
+    assert (done.returncode, done.stderr) == (0, b"")
+    found = facts.parse(json.loads(done.stdout))
+    assert isinstance(found.boot, facts.Boot)
+    assert isinstance(found.os, facts.Os)
+    assert set(found.files) == set(resources.query(WANT)["files"])
+
+
+def test_an_upload_that_arrives_damaged_is_an_error():
+    sha256 = hashlib.sha256(b"whole").hexdigest()
+    request = json.dumps({"do": "put", "sha256": sha256}).encode()
+    done = local(wire.package(), request, b"who")
+    with pytest.raises(ProvisionError, match=f"h: upload {sha256} arrived damaged"):
+        wire.put(Says(done.stdout.decode()), sha256, b"whole")
+
+
+@pytest.mark.parametrize("text", ["Welcome to h!", "", 'Welcome\n{"schema":1}', '{"schema":'])
+def test_an_answer_that_is_no_json(text):
+    with pytest.raises(ProvisionError, match="instead of JSON") as caught:
+        wire.probe(Says(text), {})
+    assert "login script" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("err", "what", "hint"),
+    [
+        ("sh: 1: python3: not found", "python3: not found", "the host needs python3"),
+        ("sudo: a password is required", "a password is required", "sudo without a password"),
+        ("Traceback\n  File x\nKeyError: 'do'\n", "KeyError: 'do'", ""),
+        ("", "no message", ""),
+    ],
+)
+def test_a_command_that_fails_gives_its_last_words_and_a_hint(err, what, hint):
+    with pytest.raises(ProvisionError) as caught:
+        wire.probe(Says(code=127, err=err), {})
+    assert caught.value.what.startswith("h: the probe failed: ")
+    assert caught.value.what.endswith(what)
+    assert hint in caught.value.hint
+
+
+def test_an_error_event_of_the_host_is_an_error_here():
+    with pytest.raises(ProvisionError, match="h: systemd-run exits 1"):
+        list(wire.apply(Says('{"event":"error","reason":"systemd-run exits 1"}'), {}))
+
+
+def test_a_followed_run_s_lines_are_events():
+    events = [{"event": "following", "run": "r"}, {"event": "end", "ok": True}]
+    host = Recorded("h", [('"do": "follow", "run": "r"', [json.dumps(e) for e in events])])
+    assert list(wire.follow(host, "r")) == events
+
+
+def test_apt_is_asked_about_each_transaction_s_words():
+    host = Says("{}")
+    wire.simulate(host, [("apt-get", "install", "a=1"), ("apt-get", "install", "b")])
+    assert json.loads(frames(host.stdin)[1]) == {
+        "do": "simulate",
+        "transactions": [["apt-get", "install", "a=1"], ["apt-get", "install", "b"]],
+    }
