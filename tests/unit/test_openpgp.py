@@ -87,7 +87,7 @@ BROKEN = {
     "a body in parts": (bytes([NEW | PUBLIC_KEY, 224]) + key(), "in parts"),
     "armour around no base64": (
         b"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n????\n-----END PGP PUBLIC KEY BLOCK-----\n",
-        "",
+        "base64",
     ),
 }
 
