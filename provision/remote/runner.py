@@ -66,7 +66,7 @@ def take_lock(patience: float) -> BinaryIO | None:
     None when another process still holds it after `patience` seconds.
     """
     private(RUN)
-    file = open(LOCK, "wb", opener=_secret)  # noqa: PTH123, SIM115 - held open on purpose
+    file = open(LOCK, "wb", opener=_secret)  # noqa: SIM115 - held open on purpose
     end = time.monotonic() + patience
     while True:
         try:

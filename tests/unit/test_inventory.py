@@ -44,8 +44,8 @@ BAD = {
         ("hosts.a.adress", "unknown field"),
     ),
     "an unknown field of gpus": (
-        "default: a\nhosts:\n  a:\n    stack: one\n    gpus:\n      number: 8\n      model: x\n",
-        6,
+        "default: a\nhosts: {a: {stack: one, gpus: {count: 8, model: x,\n  number: 8}}}\n",
+        3,
         ("hosts.a.gpus.number", "unknown field"),
     ),
     "an unknown field of a lab": (

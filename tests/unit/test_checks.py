@@ -1,0 +1,355 @@
+"""Checks: for each, what is right, what is wrong, and what could not be found out."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from provision import checks, facts, planner, stack
+from provision.checks.finding import Action, compare, unknown
+from provision.inventory import Gpus
+from provision.plan import Change, Plan, Round, Stage
+from provision.want import Want
+
+RECORDED = json.loads((Path(__file__).parent / "captures" / "facts-finished.json").read_text())
+MODEL = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+WANT = Want(
+    stack=stack.load("lab"),
+    uv=stack.load_uv(),
+    gpus=Gpus(count=2, model=MODEL),
+    repository=stack.Repository(
+        url="http://deb.example/cuda/debian12",
+        fingerprint="685771FB645A3AA402ADB97C09D34A4D3B14C1AA",
+    ),
+)
+DRIVER = WANT.stack.system.driver.version
+UNIT = "nvidia-persistenced.service"
+LOCKED = WANT.stack.locks["main"].versions
+DISTRIBUTIONS = f"{len(LOCKED)} distributions as locked"
+EMPTY = Plan(host="h", stack="lab", rounds=())
+TIMEOUT = {"status": "timeout", "reason": "no answer within 30 s"}
+ABSENT = {"status": "absent"}
+
+
+@cache
+def settled():
+    """The recorded host, brought to what is wanted today."""
+    raw = RECORDED
+    for one in planner.plan("h", WANT, raw).rounds:
+        assert one.actionable
+        raw = facts.merge(raw, *(change.makes for change in one.changes))
+    return raw
+
+
+def seen(*promises, cards=(), **answers):
+    """The recorded host's facts as the stack wants them; with what differs."""
+    raw = facts.merge(settled(), *promises)
+    for index, fields in cards:
+        raw["facts"]["gpus"]["value"][index].update(fields)
+    raw["facts"].update(answers)
+    return facts.parse(raw)
+
+
+def rows(*promises, want=WANT, plan=EMPTY, **more):
+    return {(r.id, r.subject): r for r in checks.check(want, seen(*promises, **more), plan)}
+
+
+def said(row):
+    return (row.expected, row.observed, row.action)
+
+
+def test_a_host_that_is_right_has_only_rows_that_are():
+    assert [row for row in rows().values() if not row.ok] == []
+
+
+def test_every_row_is_about_something_of_its_own():
+    found = checks.check(WANT, seen(), EMPTY)
+    assert len(found) == len({(row.id, row.subject) for row in found})
+
+
+# --- one fault, one row ------------------------------------------------------------------------
+
+FAULTS = {
+    "another module": (
+        {"driver": {"loaded": "1.2"}},
+        ("driver.module", "host"),
+        (DRIVER, "1.2", Action.REBOOT),
+    ),
+    "no module": (
+        {"driver": {"loaded": None}},
+        ("driver.module", "host"),
+        (DRIVER, "None", Action.REBOOT),
+    ),
+    "the proprietary module": (
+        {"driver": {"flavour": "proprietary"}},
+        ("driver.flavour", "host"),
+        ("open", "proprietary", Action.REBOOT),
+    ),
+    "another library": (
+        {"driver": {"library": "1.2"}},
+        ("driver.library", "host"),
+        (DRIVER, "1.2", Action.PROVISION),
+    ),
+    "another package": (
+        {"dpkg": {"packages": {"nvidia-open": {"version": "1.2-1"}}}},
+        ("driver.package", "nvidia-open"),
+        (f"{DRIVER}-1", "1.2-1", Action.PROVISION),
+    ),
+    "no package": (
+        {"dpkg": {"packages": {"nvidia-open": None}}},
+        ("driver.package", "nvidia-open"),
+        (f"{DRIVER}-1", "not installed", Action.PROVISION),
+    ),
+    "NVML of another driver": (
+        {"nvml": {"driver": "1.2"}},
+        ("driver.nvml", "nvidia-smi"),
+        (DRIVER, "1.2", Action.REBOOT),
+    ),
+    "NVML and module that differ": (
+        {"nvml": {"exit": 18, "message": "Driver/library version mismatch", "driver": DRIVER}},
+        ("driver.nvml", "nvidia-smi"),
+        (DRIVER, "exit 18", Action.REBOOT),
+    ),
+    "a toolkit without nvcc": (
+        {"toolkits": {"installed": {"12.8": None}}},
+        ("toolkit", "CUDA 12.8"),
+        ("nvcc 12.8", "no nvcc", Action.PROVISION),
+    ),
+    "a toolkit's nvcc of another release": (
+        {"toolkits": {"installed": {"12.8": "12.80.1"}}},
+        ("toolkit", "CUDA 12.8"),
+        ("nvcc 12.8", "nvcc 12.80.1", Action.PROVISION),
+    ),
+    "no environment": (
+        {"environments": {"main": None}},
+        ("environment", "main"),
+        (DISTRIBUTIONS, "0 distributions as locked", Action.PROVISION),
+    ),
+    "a distribution of another version": (
+        {"environments": {"main": {"distributions": {"numpy": "1.0"}}}},
+        ("environment", "main"),
+        (DISTRIBUTIONS, f"{len(LOCKED) - 1} distributions as locked", Action.PROVISION),
+    ),
+    "a distribution that is gone": (
+        {"environments": {"main": {"distributions": {"numpy": None}}}},
+        ("environment", "main"),
+        (DISTRIBUTIONS, f"{len(LOCKED) - 1} distributions as locked", Action.PROVISION),
+    ),
+    "a distribution beside the lock": (
+        {"environments": {"main": {"distributions": {"evil": "6.6"}}}},
+        ("environment", "main"),
+        (DISTRIBUTIONS, f"{DISTRIBUTIONS}, and evil", Action.PROVISION),
+    ),
+    "no persistence daemon": (
+        {"units": {UNIT: None}},
+        ("service", UNIT),
+        ("active, enabled", "no such unit", Action.RESTART),
+    ),
+    "a persistence daemon that has failed": (
+        {"units": {UNIT: {"active": "failed"}}},
+        ("service", UNIT),
+        ("active, enabled", "failed, enabled", Action.RESTART),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS, ids=FAULTS)
+def test_one_fault_is_one_row_with_its_action(case):
+    promise, key, expected = FAULTS[case]
+    wrong = {key: row for key, row in rows(promise).items() if not row.ok}
+    assert list(wrong) == [key]
+    assert said(wrong[key]) == expected
+    assert wrong[key].reason
+
+
+def test_nvml_s_own_message_is_the_reason():
+    row = rows({"nvml": {"exit": 18, "message": "version mismatch"}})["driver.nvml", "nvidia-smi"]
+    assert row.reason == "version mismatch"
+
+
+# --- what could not be found out ---------------------------------------------------------------
+
+UNSEEN = {
+    "driver": [("driver.module", "host")],
+    "dpkg": [("driver.package", "host")],
+    "nvml": [("driver.nvml", "host")],
+    "gpus": [("gpu.count", "host"), ("gpu.present", "GPU 0"), ("gpu.present", "GPU 1")],
+    "toolkits": [("toolkit", f"CUDA {release}") for release in WANT.stack.system.toolkit],
+    "environments": [("environment", "main")],
+    "units": [("service", UNIT)],
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_is_unknown_is_inspected_with_the_probe_s_reason(name):
+    wrong = {key: row for key, row in rows(**{name: TIMEOUT}).items() if not row.ok}
+    assert list(wrong) == UNSEEN[name]
+    for row in wrong.values():
+        assert (row.observed, row.action) == ("unknown", Action.INSPECT)
+        assert row.reason == TIMEOUT["reason"]
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_is_not_on_the_host_is_never_taken_for_fine(name):
+    wrong = {key: row for key, row in rows(**{name: ABSENT}).items() if not row.ok}
+    assert list(wrong) == UNSEEN[name]
+    assert {row.action for row in wrong.values()} == {Action.INSPECT}
+    assert all(row.reason for row in wrong.values())
+
+
+def test_a_distribution_that_the_stack_has_no_driver_for():
+    row = rows({"os": {"id": "plan9", "name": "Plan 9"}})["driver.package", "host"]
+    assert (row.action, row.reason) == (Action.INSPECT, "no packages for Plan 9")
+
+
+# --- GPUs --------------------------------------------------------------------------------------
+
+
+def wanting(count, model=MODEL):
+    gpus = Gpus(count=count, model=model) if count else None
+    return Want(stack=WANT.stack, uv=WANT.uv, gpus=gpus, repository=WANT.repository)
+
+
+def test_every_gpu_has_a_row_of_its_own():
+    subjects = [subject for name, subject in rows() if name == "gpu.present"]
+    assert subjects == ["GPU 0", "GPU 1"]
+
+
+def test_a_gpu_that_is_missing_is_named_and_so_is_the_count():
+    wrong = {key: row for key, row in rows(want=wanting(3)).items() if not row.ok}
+    assert {key: said(row) for key, row in wrong.items()} == {
+        ("gpu.count", "host"): ("3", "2", Action.INSPECT),
+        ("gpu.present", "GPU 2"): ("present", "absent", Action.INSPECT),
+    }
+
+
+def test_a_gpu_too_many_is_a_difference_too():
+    wrong = [said(row) for row in rows(want=wanting(1)).values() if not row.ok]
+    assert wrong == [("1", "2", Action.INSPECT)]
+
+
+def test_without_expected_hardware_gpus_are_taken_as_they_are():
+    found = rows(want=wanting(0))
+    assert ("gpu.count", "host") not in found
+    assert ("gpu.present", "GPU 1") in found
+    assert all(row.ok for row in found.values())
+
+
+GPU_FAULTS = {
+    "another model": ({"name": "Other"}, "gpu.present", (MODEL, "Other", Action.INSPECT)),
+    "a narrower link": ({"link_width": 8}, "gpu.link_width", ("x16", "x8", Action.INSPECT)),
+    "no persistence": (
+        {"persistence": False},
+        "gpu.persistence",
+        ("True", "False", Action.RESTART),
+    ),
+    "memory errors": (
+        {"ecc_uncorrectable": 3},
+        "gpu.ecc_uncorrectable",
+        ("0", "3", Action.RESET),
+    ),
+    "a pending remap": (
+        {"remap_pending": True},
+        "gpu.remap_pending",
+        ("False", "True", Action.RESET),
+    ),
+    "a failed remap": (
+        {"remap_failure": True},
+        "gpu.remap_failure",
+        ("False", "True", Action.INSPECT),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GPU_FAULTS, ids=GPU_FAULTS)
+def test_a_fault_of_one_gpu_is_a_row_of_that_gpu(case):
+    fields, name, expected = GPU_FAULTS[case]
+    wrong = {key: row for key, row in rows(cards=[(1, fields)]).items() if not row.ok}
+    assert {key: said(row) for key, row in wrong.items()} == {(name, "GPU 1"): expected}
+
+
+def test_a_link_that_runs_slower_while_idle_is_fine():
+    assert all(row.ok for row in rows(cards=[(0, {"link_gen": 1, "link_gen_max": 5})]).values())
+
+
+def test_a_model_without_ecc_has_no_rows_about_it():
+    fields = dict.fromkeys(("ecc_uncorrectable", "remap_pending", "remap_failure"))
+    found = rows(cards=[(0, fields)])
+    assert all(row.ok for row in found.values())
+    assert ("gpu.ecc_uncorrectable", "GPU 0") not in found
+    assert ("gpu.ecc_uncorrectable", "GPU 1") in found
+
+
+# --- drift -------------------------------------------------------------------------------------
+
+
+def change(**fields):
+    base = {"subject": "s", "before": "old", "after": "new", "why": "it is wanted"}
+    return Change(resource="r", stage=Stage.SOURCES, **{**base, **fields})
+
+
+def drift(*changes, awaited=()):
+    rounds = (Round(changes=changes),) if changes else ()
+    return checks.drift(Plan(host="h", stack="lab", rounds=rounds, awaited=awaited))
+
+
+@pytest.mark.parametrize(
+    ("fields", "action", "reason"),
+    [
+        ({}, Action.PROVISION, "it is wanted"),
+        ({"blocked": "it can't be told"}, Action.INSPECT, "it can't be told"),
+    ],
+)
+def test_a_change_that_planning_would_make_is_a_difference(fields, action, reason):
+    (row,) = drift(change(**fields))
+    assert (row.id, row.subject, row.action, row.reason) == ("state.r", "s", action, reason)
+    assert (row.expected, row.observed, row.ok) == ("new", "old", False)
+
+
+def test_only_what_can_be_done_now_is_a_difference():
+    later = Round(changes=(change(subject="later"),))
+    plan = Plan(host="h", stack="lab", rounds=(Round(changes=(change(),)), later))
+    assert [row.subject for row in checks.drift(plan)] == ["s"]
+
+
+def test_nothing_to_do_is_a_row_that_is_right():
+    (row,) = drift()
+    assert (row.id, row.subject, row.ok) == ("state", "lab", True)
+
+
+def test_what_is_awaited_is_a_difference_on_a_host_with_nothing_to_do():
+    nothing, awaited = drift(awaited=(change(awaited="nobody has built it"),))
+    assert nothing.ok
+    assert (awaited.ok, awaited.reason) == (False, "nobody has built it")
+
+
+# --- findings ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expected", "observed", "action", "reason"),
+    [
+        (1, 1, Action.NONE, ""),
+        (1, 2, Action.RESET, "it matters"),
+        ("1", 1, Action.RESET, "it matters"),
+    ],
+)
+def test_a_finding_is_right_when_both_sides_are_equal(expected, observed, action, reason):
+    row = compare(
+        "a", "b", expected=expected, observed=observed, action=Action.RESET, reason="it matters"
+    )
+    assert (row.action, row.reason, row.ok) == (action, reason, action is Action.NONE)
+
+
+def test_a_finding_as_data():
+    data = unknown("gpu.count", "host", expected=8, reason="no answer").to_data()
+    assert json.loads(json.dumps(data)) == {
+        "id": "gpu.count",
+        "subject": "host",
+        "expected": "8",
+        "observed": "unknown",
+        "action": "inspect",
+        "reason": "no answer",
+        "ok": False,
+    }

@@ -1,0 +1,353 @@
+"""The loop against a host that answers from a script: what is done, told, and refused."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from provision import engine, facts, inventory, planner, stack
+from provision.errors import TransportError
+from provision.resources import nouveau
+from provision.target import Target
+from provision.transport import Recorded
+from provision.want import Want
+
+RECORDED = json.loads((Path(__file__).parent / "captures" / "facts-finished.json").read_text())
+WANT = Want(
+    stack=stack.load("lab"),
+    uv=stack.load_uv(),
+    repository=stack.Repository(
+        url="http://deb.example/cuda/debian12",
+        fingerprint="685771FB645A3AA402ADB97C09D34A4D3B14C1AA",
+    ),
+)
+HOST = inventory.Host(name="h", where="inventory.yaml:3", address="h", stack="lab")
+BOOT = RECORDED["facts"]["boot"]["value"]["id"]
+
+PROBE, SIMULATE, APPLY, FOLLOW = (
+    f'"do": "{do}"' for do in ("probe", "simulate", "apply", "follow")
+)
+"""What a request of each kind has in it."""
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(engine.time, "sleep", lambda seconds: None)
+
+
+@cache
+def settled():
+    """The recorded host, brought to what is wanted today."""
+    raw = RECORDED
+    for one in planner.plan("h", WANT, raw).rounds:
+        assert one.actionable
+        raw = facts.merge(raw, *(change.makes for change in one.changes))
+    return raw
+
+
+def finished(*promises, run=None):
+    """What the probe of such a host prints; with what differs."""
+    raw = facts.merge(settled(), *promises)
+    if run:
+        value = {"run": run, "who": "them@there", "since": 0.0}
+        raw["facts"]["run"] = {"status": "ok", "value": value}
+    del raw["facts"]["simulations"]
+    return json.dumps(raw)
+
+
+FINISHED = finished()
+WITHOUT_FILE = finished({"files": {nouveau.PATH: None}})
+WITHOUT_MODULE = finished({"driver": {"loaded": None, "flavour": None}})
+WITHOUT_PACKAGES = finished({"dpkg": {"packages": {"gcc": None}}})
+
+
+def events(*said, run="r1"):
+    """A followed run's lines."""
+    first = {"event": "following", "run": run}
+    return [json.dumps(event) for event in (first, *({"run": run, **one} for one in said))]
+
+
+START = {"event": "start", "who": "me", "changes": ["a"]}
+CHANGE = {"event": "change", "id": "a"}
+DONE = {"event": "done", "id": "a", "seconds": 0.1}
+FAILED = {"event": "failed", "id": "a", "reason": "sh exits 1", "log": ["$ sh", "oops"]}
+END = {"event": "end", "ok": True, "reboot": False}
+REBOOT = {"event": "end", "ok": True, "reboot": True}
+BAD_END = {"event": "end", "ok": False, "reboot": False}
+WHOLE_RUN = (START, CHANGE, DONE, END)
+
+
+class Outcome:
+    """What became of a host: its last look, what was told, what it cost."""
+
+    def __init__(self, *script):
+        self.host = Recorded("h", list(script))
+        self.target = Target(host=HOST, want=WANT, transport=self.host)
+        self.told = []
+
+    def provision(self):
+        self.look = engine.provision(self.target, self.told.append)
+        assert self.host.script == []
+        return self
+
+    def fail(self, error=engine.NotConverged):
+        with pytest.raises(error) as caught:
+            engine.provision(self.target, self.told.append)
+        assert self.host.script == []
+        return caught.value
+
+    @property
+    def words(self):
+        return [event["event"] for event in self.told]
+
+    @property
+    def cost(self):
+        return (self.host.cost.sessions, self.host.cost.execs)
+
+
+def test_a_host_that_is_right_costs_one_session_and_one_command():
+    outcome = Outcome((PROBE, FINISHED)).provision()
+    assert outcome.look.plan.empty
+    assert outcome.words == ["probing", "planned"]
+    assert outcome.cost == (1, 1)
+
+
+def test_what_differs_is_applied_and_looked_at_again():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE), (APPLY, events(*WHOLE_RUN)), (PROBE, FINISHED)
+    ).provision()
+    assert outcome.look.plan.empty
+    assert outcome.words == [
+        *("probing", "planned", "start", "change", "done", "end"),
+        *("probing", "planned"),
+    ]
+    assert outcome.cost == (1, 3)
+
+
+def test_apt_is_asked_in_the_same_session_before_packages_are_planned():
+    plain = engine.look(Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, "{}")).target)
+    (apt,) = plain.plan.now.unasked
+    said = {apt.key: {"install": {"gcc": [None, "4:12"]}, "remove": {"old": "1"}, "error": None}}
+    outcome = Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, json.dumps(said)))
+    look = engine.look(outcome.target)
+    assert look.plan.now.unasked == ()
+    assert engine.order(look.plan.now)["allowed"] == {
+        "install": {"gcc": [None, "4:12"]},
+        "remove": {"old": "1"},
+    }
+    assert outcome.cost == (1, 2)
+
+
+def test_an_order_is_the_plan_s_own_actions():
+    plan = engine.look(Outcome((PROBE, WITHOUT_FILE)).target).plan
+    order = json.loads(json.dumps(engine.order(plan.now)))
+    (change,) = plan.to_data()["rounds"][0]
+    assert order["changes"] == [{"id": change["id"], "actions": change["actions"]}]
+    assert order["fingerprint"] == plan.fingerprint
+
+
+def test_a_blocked_plan_is_refused_before_anything_is_done():
+    blocked = json.loads(WITHOUT_FILE)
+    blocked["facts"]["dpkg"] = {"status": "timeout", "reason": "no answer within 30 s"}
+    outcome = Outcome((PROBE, json.dumps(blocked)))
+    error = outcome.fail()
+    assert error.what == "h: dpkg:dpkg: dpkg: no answer within 30 s"
+    assert outcome.words == ["probing", "planned"]
+
+
+def test_a_change_that_fails_is_told_with_reason_log_and_hint():
+    script = (PROBE, WITHOUT_FILE), (APPLY, events(START, CHANGE, FAILED, BAD_END))
+    error = Outcome(*script).fail()
+    assert error.what == "h: a: sh exits 1"
+    assert error.log == ("$ sh", "oops")
+    assert "/var/log/firstlight/r1.log" in error.hint
+    assert error.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "what"),
+    [
+        ({"event": "lost"}, "h: the run on the host died without an end"),
+        (
+            {"event": "end", "ok": False, "reason": "another run holds this host"},
+            "h: another run holds this host",
+        ),
+        ({"event": "end", "ok": False}, "h: the run failed"),
+    ],
+)
+def test_a_run_that_does_not_end_well(last, what):
+    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, events(START, last))).fail()
+    assert error.what == what
+    assert "r1.log" in error.hint
+
+
+def test_a_round_that_changed_nothing_is_never_taken_for_success():
+    error = Outcome(
+        (PROBE, WITHOUT_FILE), (APPLY, events(*WHOLE_RUN)), (PROBE, WITHOUT_FILE)
+    ).fail()
+    assert nouveau.PATH in error.what
+    assert "was applied without an error, but the host is still 'no file'" in error.what
+    assert "invoke facts" in error.hint
+
+
+def test_a_host_that_never_comes_to_rest_is_given_up():
+    rounds = [
+        finished({"boot": {"next_kernel": f"9.{n}"}}, {"kernel": {"available": {f"9.{n}": None}}})
+        for n in range(engine.ROUND_LIMIT)
+    ]
+    script = []
+    for raw in rounds:
+        script += [(PROBE, raw), (SIMULATE, "{}"), (APPLY, events(*WHOLE_RUN))]
+    error = Outcome(*script).fail()
+    assert f"still not as wanted after {engine.ROUND_LIMIT} rounds" in error.what
+
+
+class Cut(list):
+    """Lines of a followed run whose connection breaks behind the last one."""
+
+    def __iter__(self):
+        yield from super().__iter__()
+        raise TransportError("h: the connection broke")
+
+
+@pytest.mark.parametrize("passed", range(len(WHOLE_RUN)))
+def test_a_run_is_followed_on_over_a_broken_connection_and_each_event_told_once(passed):
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, Cut(events(*WHOLE_RUN[:passed]))),
+        ("", TransportError("h: can't be reached")),
+        ("", f"{BOOT}\n"),
+        ('"do": "follow", "run": "r1"', events(*WHOLE_RUN)),
+        (PROBE, FINISHED),
+    ).provision()
+    told = [event for event in outcome.told if event["event"] in ("start", "change", "done", "end")]
+    assert told == [{"run": "r1", **event} for event in WHOLE_RUN]
+    assert outcome.words.count("reconnecting") == 1
+
+
+def test_a_connection_that_breaks_twice():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, Cut(events(START))),
+        ("", BOOT),
+        (FOLLOW, Cut(events(START, CHANGE))),
+        ("", BOOT),
+        (FOLLOW, events(*WHOLE_RUN)),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.words.count("reconnecting") == 2
+    assert [word for word in outcome.words if word in ("start", "change", "done", "end")] == [
+        *("start", "change", "done", "end"),
+    ]
+
+
+def test_a_failure_behind_a_broken_connection_is_told_with_its_reason():
+    error = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, Cut(events(START, CHANGE))),
+        ("", BOOT),
+        (FOLLOW, events(START, CHANGE, FAILED, BAD_END)),
+    ).fail()
+    assert (error.what, error.log) == ("h: a: sh exits 1", ("$ sh", "oops"))
+
+
+def test_a_connection_that_breaks_before_a_run_has_a_name_is_an_error():
+    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, TransportError("h: gone"))).fail(TransportError)
+    assert error.what == "h: gone"
+
+
+def test_a_host_that_stays_away_while_its_run_goes_on(monkeypatch):
+    monkeypatch.setattr(engine, "RECONNECT_DEADLINE", -1.0)
+    error = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, Cut(events(START))),
+        ("", TransportError("h: can't be reached")),
+    ).fail(TransportError)
+    assert error.what == "h: can't be reached"
+
+
+def test_heartbeats_are_not_told():
+    alive = {"event": "alive"}
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, events(START, alive, CHANGE, alive, DONE, END)),
+        (PROBE, FINISHED),
+    ).provision()
+    assert "alive" not in outcome.words
+    assert "following" not in outcome.words
+
+
+def test_a_run_that_is_going_on_is_joined_instead_of_a_second_one_started():
+    outcome = Outcome(
+        (PROBE, finished({"files": {nouveau.PATH: None}}, run="theirs")),
+        ('"do": "follow", "run": "theirs"', events(*WHOLE_RUN, run="theirs")),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.look.plan.empty
+    assert outcome.words[:2] == ["probing", "joining"]
+    assert outcome.told[1] == {
+        "event": "joining",
+        "run": "theirs",
+        "who": "them@there",
+        "since": 0.0,
+    }
+
+
+def test_joining_a_run_that_fails_is_a_failure_of_ours():
+    error = Outcome(
+        (PROBE, finished({"files": {nouveau.PATH: None}}, run="theirs")),
+        (FOLLOW, events(START, CHANGE, FAILED, BAD_END, run="theirs")),
+    ).fail()
+    assert error.what == "h: a: sh exits 1"
+    assert "theirs.log" in error.hint
+
+
+def test_a_reboot_is_over_when_the_host_has_another_boot_id():
+    away = ("", TransportError("h: can't be reached"))
+    outcome = Outcome(
+        (PROBE, WITHOUT_MODULE),
+        (APPLY, events(START, CHANGE, DONE, REBOOT)),
+        ("", f"{BOOT}\n"),
+        ("", f"{BOOT}\n"),
+        away,
+        away,
+        ("", "another-boot-id\n"),
+        ("", "running\n"),
+        (PROBE, FINISHED),
+    ).provision()
+    assert [word for word in outcome.words if word in ("rebooting", "back")] == [
+        *("rebooting", "back"),
+    ]
+
+
+def test_a_host_that_says_yes_to_a_reboot_but_stays_up(monkeypatch):
+    monkeypatch.setattr(engine, "REBOOT_DEADLINE", -1.0)
+    error = Outcome(
+        (PROBE, WITHOUT_MODULE), (APPLY, events(START, CHANGE, DONE, REBOOT)), ("", BOOT)
+    ).fail()
+    assert "still in the same boot" in error.what
+    assert "systemctl list-jobs" in error.hint
+
+
+def test_a_host_that_does_not_come_back(monkeypatch):
+    monkeypatch.setattr(engine, "REBOOT_DEADLINE", -1.0)
+    error = Outcome(
+        (PROBE, WITHOUT_MODULE),
+        (APPLY, events(START, CHANGE, DONE, REBOOT)),
+        ("", TransportError("h: can't be reached")),
+    ).fail(TransportError)
+    assert error.exit_code == 1
+
+
+def test_an_upload_goes_before_the_round_that_needs_it(monkeypatch):
+    wheel = dict(WANT.uv.wheels)["x86_64"]
+    monkeypatch.setattr(engine, "uv_wheel", lambda version, sha256: b"wheel of " + sha256.encode())
+    path = next(iter(RECORDED["facts"]["uv"]["value"]))
+    outcome = Outcome(
+        (PROBE, finished({"uv": {path: None}})),
+        (f"wheel of {wheel}", json.dumps({"event": "stored"})),
+        (APPLY, events(*WHOLE_RUN)),
+        (PROBE, FINISHED),
+    ).provision()
+    assert {"event": "uploading", "bytes": len(wheel) + 9} in outcome.told

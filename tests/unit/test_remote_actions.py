@@ -1,0 +1,328 @@
+"""The actions of a round, each in a folder of its own, and the hashes of an environment's files."""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from provision.remote import actions, paths, record
+from provision.remote.actions import ActionFailed
+
+KEY = (Path(__file__).parent / "captures" / "openpgp-ed25519.gpg").read_bytes()
+FINGERPRINT = "C6E79DB7394149AD1983FB7923C9F05F556556B7"
+"""Of KEY, as gpg printed it."""
+
+
+# --- RECORD ------------------------------------------------------------------------------------
+
+
+def digest(content):
+    raw = hashlib.sha256(content).digest()
+    return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def site(folder, files, *, hashed=True):
+    """A site-packages folder with one distribution, as an installer leaves it."""
+    info = folder / "a-1.dist-info"
+    info.mkdir(parents=True)
+    rows = []
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+        rows.append(f"{name},{digest(content)},{len(content)}" if hashed else f"{name},,")
+    (info / "RECORD").write_text("\n".join([*rows, "a-1.dist-info/RECORD,,", ""]))
+    return folder
+
+
+def test_files_as_recorded(tmp_path):
+    files = {"a/__init__.py": b"1\n", "a/b.so": b"\x7fELF", "a/empty.py": b""}
+    assert record.faults(site(tmp_path, files)) == []
+
+
+def test_a_file_whose_name_is_quoted_in_its_record(tmp_path):
+    (tmp_path / "a,b.py").write_bytes(b"x")
+    info = tmp_path / "a-1.dist-info"
+    info.mkdir()
+    (info / "RECORD").write_text(f'"a,b.py",{digest(b"x")},1\n')
+    assert record.faults(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("spoil", "expected"),
+    [
+        (lambda file: file.write_bytes(b"2\n"), ["a.py: not as recorded (sha256)"]),
+        (lambda file: file.unlink(), ["a.py: missing"]),
+    ],
+    ids=["changed", "missing"],
+)
+def test_a_file_that_is_not_as_recorded(tmp_path, spoil, expected):
+    folder = site(tmp_path, {"a.py": b"1\n", "b.py": b"1\n"})
+    spoil(folder / "a.py")
+    assert record.faults(folder) == expected
+
+
+def test_an_entry_without_a_hash_is_not_looked_at(tmp_path):
+    folder = site(tmp_path, {"a.pyc": b"1"}, hashed=False)
+    (folder / "a.pyc").write_bytes(b"2")
+    assert record.faults(folder) == []
+
+
+# --- actions -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A folder for a run's private things, and one for uploads."""
+    monkeypatch.setattr(actions, "BLOBS", tmp_path / "blobs")
+    (tmp_path / "folder").mkdir()
+    return SimpleNamespace(root=tmp_path, BLOBS=tmp_path / "blobs")
+
+
+@pytest.fixture
+def do(host):
+    """Carry out one action; gives the log."""
+
+    def carry_out(**action):
+        with host.root.joinpath("log.txt").open("ab") as log:
+            context = actions.Context(
+                folder=host.root / "folder", log=log, allowed={"install": {}, "remove": {}}
+            )
+            actions.carry_out(action, context)
+        return host.root.joinpath("log.txt").read_text()
+
+    return carry_out
+
+
+def mode(path):
+    return path.stat().st_mode & 0o777
+
+
+def test_a_file_is_put_with_its_mode_whatever_the_umask(host, do):
+    before = os.umask(0o077)
+    try:
+        do(do="write", path=str(host.root / "new" / "file"), content="é\n", mode=0o644)
+    finally:
+        os.umask(before)
+    file = host.root / "new" / "file"
+    assert (file.read_text(), mode(file)) == ("é\n", 0o644)
+
+
+def test_a_file_is_replaced_by_a_rename_and_nothing_is_left_beside_it(host, do):
+    file = host.root / "folder" / "file"
+    file.write_text("old")
+    held = file.open()
+    do(do="write", path=str(file), content="new", mode=0o600)
+    with held:
+        assert held.read() == "old"
+    assert (file.read_text(), mode(file)) == ("new", 0o600)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_link_is_switched_by_a_rename(host, do):
+    link = host.root / "folder" / "current"
+    for target in ("releases/1", "releases/2", "releases/2"):
+        do(do="switch", link=str(link), target=target)
+        assert str(link.readlink()) == target
+    assert list(link.parent.iterdir()) == [link]
+
+
+def test_a_switch_that_was_interrupted_can_be_done_again(host, do):
+    link = host.root / "folder" / "current"
+    (host.root / "folder" / ".current.new").symlink_to("half done")
+    do(do="switch", link=str(link), target="releases/1")
+    assert str(link.readlink()) == "releases/1"
+
+
+def test_a_command_s_words_and_output_go_to_the_log(do):
+    log = do(
+        do="run",
+        argv=["sh", "-c", "echo $GREETING; echo oops >&2"],
+        timeout=10,
+        env={"GREETING": "hi"},
+    )
+    assert log == "$ sh -c echo $GREETING; echo oops >&2\nhi\noops\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "timeout", "reason"),
+    [
+        (["sh", "-c", "exit 7"], 10, "sh exits 7"),
+        (["no-such-program"], 10, "there is no no-such-program on this host"),
+        (["sleep", "60"], 0.05, "sleep took more than 0.05 s"),
+    ],
+)
+def test_a_command_that_fails(do, argv, timeout, reason):
+    with pytest.raises(ActionFailed, match=f"^{reason}$"):
+        do(do="run", argv=argv, timeout=timeout, env={})
+
+
+def test_nothing_that_is_run_can_ask_a_question(do):
+    log = do(do="run", argv=["sh", "-c", "cat; echo $DEBIAN_FRONTEND $LC_ALL"], timeout=10, env={})
+    assert log.endswith("\nnoninteractive C.UTF-8\n")
+
+
+def wheel(members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_an_executable_out_of_an_uploaded_wheel(host, do):
+    content = wheel({"uv.data/scripts/uv": "#!/bin/sh\n"})
+    sha256 = hashlib.sha256(content).hexdigest()
+    host.BLOBS.mkdir()
+    (host.BLOBS / sha256).write_bytes(content)
+    file = host.root / "opt" / "uv"
+    do(do="unpack", wheel=sha256, member="uv.data/scripts/uv", path=str(file))
+    assert (file.read_text(), mode(file)) == ("#!/bin/sh\n", 0o755)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"another file"])
+def test_an_upload_that_is_missing_or_damaged(host, do, content):
+    sha256 = hashlib.sha256(wheel({"uv": "x"})).hexdigest()
+    if content is not None:
+        host.BLOBS.mkdir()
+        (host.BLOBS / sha256).write_bytes(content)
+    with pytest.raises(ActionFailed, match="is missing or damaged"):
+        do(do="unpack", wheel=sha256, member="uv", path=str(host.root / "uv"))
+    assert not (host.root / "uv").exists()
+
+
+def sealed(host, do):
+    return do(do="seal", release=str(host.root / "r"), lock="1" * 64, python="3.11.2")
+
+
+def test_a_release_that_is_as_recorded_gets_its_manifest(host, do):
+    site(host.root / "r/lib/python3.11/site-packages", {"a.py": b"1\n"})
+    sealed(host, do)
+    manifest = host.root / "r" / paths.MANIFEST
+    assert json.loads(manifest.read_text()) == {"lock": "1" * 64, "python": "3.11.2"}
+
+
+def test_a_release_that_is_not_as_recorded_stays_without_a_manifest(host, do):
+    files = {f"{name}.py": b"1\n" for name in "abcde"}
+    folder = site(host.root / "r/lib/python3.11/site-packages", files)
+    for name in files:
+        (folder / name).unlink()
+    with pytest.raises(ActionFailed, match=r"RECORD: a\.py: missing, .*c\.py: missing and 2 more$"):
+        sealed(host, do)
+    assert not (host.root / "r" / paths.MANIFEST).exists()
+
+
+@pytest.mark.parametrize("pythons", [[], ["python3.11", "python3.12"]])
+def test_a_release_with_another_number_of_site_packages_than_one(host, do, pythons):
+    for python in pythons:
+        (host.root / "r/lib" / python / "site-packages").mkdir(parents=True)
+    with pytest.raises(ActionFailed, match=f"has {len(pythons)} site-packages folders"):
+        sealed(host, do)
+
+
+# --- the key package ---------------------------------------------------------------------------
+
+
+def tar(files):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def deb(files):
+    """A Debian package: an ar archive of three members, deb(5)."""
+    control = b"Package: keyring\nVersion: 1\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+    members = {
+        "debian-binary": b"2.0\n",
+        "control.tar.gz": tar({"./control": control}),
+        "data.tar.gz": tar(files),
+    }
+    parts = [b"!<arch>\n"]
+    for name, content in members.items():
+        head = f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode()
+        parts += [head, content, b"\n" if len(content) % 2 else b""]
+    return b"".join(parts)
+
+
+needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
+KEY_FILE = "./usr/share/keyrings/archive.gpg"
+
+
+def keyring(host, do, content, **fields):
+    file = host.root / "keyring.deb"
+    file.write_bytes(content)
+    action = {"url": file.as_uri(), "sha256": None, "fingerprint": FINGERPRINT, **fields}
+    return do(do="keyring", **action)
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """The commands that would have been run."""
+    commands = []
+    monkeypatch.setattr(
+        actions.Context, "run", lambda self, argv, *, timeout, env: commands.append(argv)
+    )
+    return commands
+
+
+@needs_dpkg
+def test_a_key_package_with_the_one_key_is_installed(host, do, installed):
+    content = deb({KEY_FILE: KEY, "./etc/apt/sources.list.d/x.list": b""})
+    keyring(host, do, content, sha256=hashlib.sha256(content).hexdigest())
+    file = host.root / "folder" / "keyring.deb"
+    assert installed == [["dpkg", "--install", str(file)]]
+    assert file.read_bytes() == content
+
+
+OTHER_KEY = b"\xc6\x14\x04" + bytes(19)
+
+
+@needs_dpkg
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({}, "brings keys none, the stack trusts"),
+        ({KEY_FILE: OTHER_KEY}, "brings keys [0-9A-F]{40}, the stack trusts"),
+        ({KEY_FILE: KEY + OTHER_KEY}, f"brings keys {FINGERPRINT}, [0-9A-F]{{40}}, the stack"),
+        ({KEY_FILE: KEY, KEY_FILE + ".old": OTHER_KEY}, f"brings keys {FINGERPRINT}, "),
+        ({KEY_FILE: KEY[:-1]}, "archive.gpg: keyring is cut short"),
+        ({KEY_FILE: b"<html>"}, "archive.gpg: no OpenPGP packet"),
+    ],
+    ids=["no key", "another key", "two keys", "two files", "cut short", "no keyring"],
+)
+def test_a_key_package_with_other_keys_is_not_installed(host, do, installed, files, reason):
+    with pytest.raises(ActionFailed, match=reason):
+        keyring(host, do, deb(files))
+    assert installed == []
+
+
+@needs_dpkg
+def test_a_key_package_with_another_hash_is_not_even_looked_into(host, do, installed):
+    with pytest.raises(ActionFailed, match="the stack says " + "0" * 64):
+        keyring(host, do, b"rubbish", sha256="0" * 64)
+    assert installed == []
+
+
+@needs_dpkg
+def test_a_page_of_a_web_server_is_no_package(host, do, installed):
+    with pytest.raises(ActionFailed, match="is no Debian package"):
+        keyring(host, do, b"<html>404</html>")
+    assert installed == []
+
+
+def test_a_key_package_that_can_t_be_fetched(host, do, installed):
+    url = (host.root / "none.deb").as_uri()
+    with pytest.raises(ActionFailed, match=r"none\.deb can't be fetched"):
+        do(do="keyring", url=url, sha256=None, fingerprint=FINGERPRINT)
+    assert installed == []
