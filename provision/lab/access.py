@@ -6,7 +6,7 @@ import subprocess
 
 from provision.lab import furnish
 from provision.lab.record import Record
-from provision.lab.store import LabError, poll, run, write_whole
+from provision.lab.store import LabError, poll, write_whole
 
 BOOT_SECONDS = 60.0
 
@@ -48,14 +48,3 @@ def await_answer(record: Record) -> None:
             f"lab host {record.name} did not come up in {BOOT_SECONDS:.0f} s:\n{tail}",
             hint=f"its console is {console}",
         )
-
-
-def sshd_sessions(name: str) -> int:
-    """How many SSH logins the host has accepted since it was made fresh; asking adds none."""
-    record = Record.find(name)
-    if record is None or not record.running:
-        raise LabError(f"lab host {name} isn't running", hint="bring it up first")
-    journal = ["journalctl", "--directory=/var/log/journal", "--quiet", "--output=cat"]
-    tags = ["--identifier=sshd", "--identifier=sshd-session"]
-    log = run(["chroot", record.root, *journal, *tags], what=f"reading the log of {name}")
-    return log.count("Accepted publickey")

@@ -55,22 +55,22 @@ def launcher(tool: str) -> str:
     )
 
 
-def dkms_conf(version: str) -> str:
-    """What DKMS reads to build the module."""
+def dkms_conf(version: str, module: str) -> str:
+    """What DKMS reads to build a module."""
     return (
-        f'PACKAGE_NAME="nvidia"\nPACKAGE_VERSION="{version}"\nAUTOINSTALL="yes"\n'
-        'BUILT_MODULE_NAME[0]="nvidia"\nDEST_MODULE_LOCATION[0]="/updates/dkms"\n'
+        f'PACKAGE_NAME="{module}"\nPACKAGE_VERSION="{version}"\nAUTOINSTALL="yes"\n'
+        f'BUILT_MODULE_NAME[0]="{module}"\nDEST_MODULE_LOCATION[0]="/updates/dkms"\n'
     )
 
 
-def dkms_scripts(version: str) -> dict[str, str]:
+def dkms_scripts(version: str, module: str = "nvidia") -> dict[str, str]:
     """Register and build on installation, unregister before removal or upgrade."""
     return {
         "postinst": (
             '#!/bin/sh\nset -e\n[ "$1" = configure ] || exit 0\n'
-            f"dkms add nvidia/{version}\ndkms autoinstall\n"
+            f"dkms add {module}/{version}\ndkms autoinstall\n"
         ),
-        "prerm": f"#!/bin/sh\nset -e\ndkms remove nvidia/{version} --all\n",
+        "prerm": f"#!/bin/sh\nset -e\ndkms remove {module}/{version} --all\n",
     }
 
 

@@ -6,14 +6,16 @@ import json
 import shutil
 from pathlib import Path
 
+from provision.lab import flavours, repository, users
 from provision.lab.base import SHADOWED, shadowed_paths
 from provision.lab.driver_files import launcher
 from provision.lab.hardware import Hardware
-from provision.lab.repository import package_names
+from provision.lab.record import Record
 from provision.lab.store import lab_dir, locked, private_dir, run
 
 GUEST = Path(__file__).parent / "guest"
 ARCHIVES = Path("var/cache/apt/archives")
+HOST_KEY = "etc/ssh/ssh_host_ed25519_key"
 TOOLS = {
     **dict.fromkeys(("modprobe", "rmmod", "insmod", "depmod", "lsmod", "modinfo"), "kmod"),
     **dict.fromkeys(("update-initramfs", "lsinitramfs"), "initramfs"),
@@ -40,10 +42,21 @@ def client_key() -> Path:
     return key
 
 
-def identify(root: Path, name: str, port: int) -> str:
-    """Give a mounted fresh root its name and keys; returns its public host key."""
+def dress(root: Path, flavour: str) -> None:
+    """Make a mounted root say that it is an Ubuntu release, where the flavour is one."""
+    says = flavours.os_release(flavour)
+    if says:
+        _write(root / "usr/lib/os-release", says)
+
+
+def identify(root: Path, record: Record) -> str:
+    """Give a mounted root its name, users and keys; returns its public host key."""
+    name = record.name
     _write(root / "etc/hostname", f"{name}\n")
-    _write(root / "etc/hosts", f"127.0.0.1 localhost {name}\n::1 localhost\n")
+    _write(
+        root / "etc/hosts",
+        f"127.0.0.1 localhost {name}\n::1 localhost\n{record.address} {repository.SERVER}\n",
+    )
     _write(root / "etc/machine-id", "")
     _write(root / "etc/default/locale", "LANG=C.UTF-8\n")
     _write(root / "etc/uv/uv.toml", "system-certs = true\n")
@@ -54,15 +67,19 @@ def identify(root: Path, name: str, port: int) -> str:
     mtab.symlink_to("../proc/self/mounts")
     _write(
         root / "etc/ssh/sshd_config.d/lab.conf",
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey /etc/ssh/ssh_host_ed25519_key\n",
+        f"Port {record.port}\nListenAddress 127.0.0.1\nHostKey /{HOST_KEY}\n",
     )
-    key = root / "etc/ssh/ssh_host_ed25519_key"
+    users.add(root, client_key().with_suffix(".pub").read_text())
+    return make_host_key(root, name)
+
+
+def make_host_key(root: Path, name: str) -> str:
+    """A new host key in a mounted root, in place of the one there; returns its public part."""
+    key = root / HOST_KEY
+    for path in (key, key.with_suffix(".pub")):
+        path.unlink(missing_ok=True)
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{name}", "-f", key]
     run(make, what="making the host key")
-    private_dir(root / "root/.ssh")
-    authorized = root / "root/.ssh/authorized_keys"
-    authorized.write_text(client_key().with_suffix(".pub").read_text())
-    authorized.chmod(0o600)
     return " ".join(key.with_suffix(".pub").read_text().split()[:2])
 
 
@@ -74,6 +91,7 @@ def equip(root: Path, hardware: Hardware) -> None:
     machine = hardware.model_dump(mode="json")
     _write(root / "etc/lab/hardware.json", json.dumps(machine, indent=1) + "\n")
     _tool(root / "usr/local/sbin/lab-init", "boot")
+    _tool(root / "usr/lib/lab/nvidia-installer", "installer")
     for path in shadowed_paths():
         aside = root / f"usr/lib/lab/real{path}"
         name = path.rpartition("/")[2]
@@ -95,7 +113,7 @@ def lend_archives(upper: Path, suite: str) -> None:
 def harvest_archives(upper: Path, suite: str) -> None:
     """Keep the Debian packages that a host downloaded; the lab's own ones change, so not them."""
     cache = _archive_cache(suite)
-    own = package_names()
+    own = repository.package_names()
     for deb in (upper / ARCHIVES).glob("*.deb"):
         kept = cache / deb.name
         if deb.name.partition("_")[0] not in own and not kept.exists():

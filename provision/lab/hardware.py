@@ -96,7 +96,10 @@ class Hardware(_Strict):
     cmdline: str
     nouveau: bool = False
     nova_core: bool = False
+    """These two are loaded at boot and hold the GPUs, unless they are blacklisted."""
     secure_boot: Literal["enabled", "disabled", "unsupported"]
+    mok_enrolled: bool = False
+    """Whether the firmware trusts the key that DKMS signs with; enrolling needs the console."""
     iommu: Literal["identity", "DMA-FQ", "off"]
     nvlink: int = 0
     """Bonded NVLinks between each pair of GPUs; 0 means PCIe only."""
@@ -123,18 +126,29 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Hardware:
-    """The description `name`; a mistake in it is named by file and field."""
-    path = FOLDER / f"{name}.yaml"
-    if name not in names():
-        raise LabError(f"no hardware description {name!r}", hint=f"there are: {', '.join(names())}")
+    """The description `name`; a mistake in it is named by file and field.
+
+    With `based_on: OTHER` it says only what differs from another description.
+    """
+    data = _read(name)
+    if isinstance(data, dict) and "based_on" in data:
+        other = _read(str(data.pop("based_on")))
+        data = {**(other if isinstance(other, dict) else {}), **data}
     try:
-        return Hardware.model_validate(yaml.safe_load(path.read_text()))
-    except yaml.YAMLError as error:
-        raise LabError(f"{path.name} is no YAML: {error}") from error
+        return Hardware.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise LabError(f"{path.name}: {field}: {first['msg']}") from error
+        raise LabError(f"{name}.yaml: {field}: {first['msg']}") from error
+
+
+def _read(name: str) -> object:
+    if name not in names():
+        raise LabError(f"no hardware description {name!r}", hint=f"there are: {', '.join(names())}")
+    try:
+        return yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+    except yaml.YAMLError as error:
+        raise LabError(f"{name}.yaml is no YAML: {error}") from error
 
 
 def every_kernel() -> list[str]:

@@ -7,12 +7,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from provision.lab import flavours
 from provision.lab.store import boot_id, lab_dir, private_dir, read_json, start_ticks, write_whole
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """A host as it was set up, and the supervisor that ran it last (0: never); memory in bytes."""
+    """A host as it was set up, and the supervisor that ran it last (0: never); memory in bytes.
+
+    `base` is what lies below its own files, uppermost first and joined with colons: layers, and the
+    suite's root file system. `layer` is the label of the uppermost layer.
+    """
 
     name: str
     suite: str
@@ -20,8 +25,8 @@ class Record:
     memory: int | None
     base: str
     port: int
-    repository_port: int
-    repository_path: str = ""
+    flavour: str = "debian"
+    layer: str | None = None
     key_fingerprint: str = ""
     keyring_sha256: str = ""
     host_key: str = ""
@@ -33,6 +38,16 @@ class Record:
     def folder(self) -> Path:
         """Everything about this host."""
         return folder(self.name)
+
+    @property
+    def distribution(self) -> str:
+        """NVIDIA's name for what the host says it is."""
+        return flavours.distribution(self.flavour, self.suite)
+
+    @property
+    def address(self) -> str:
+        """Where the host's packages are served: a loopback address of its own, from its port."""
+        return f"127.77.{self.port >> 8}.{self.port & 255}"
 
     @property
     def root(self) -> Path:
@@ -55,7 +70,10 @@ class Record:
     def find(cls, name: str) -> Record | None:
         """The record of a host, None when there is no such host."""
         data = read_json(folder(name) / "host.json")
-        return None if data is None else cls(**data)
+        if data is None:
+            return None
+        known = {field.name for field in dataclasses.fields(cls)}  # another version wrote others
+        return cls(**{key: value for key, value in data.items() if key in known})
 
     @classmethod
     def every(cls) -> list[Record]:

@@ -1,128 +1,85 @@
-"""The signed apt repository: packages built once per cache, index and keyring per host."""
+"""The apt repositories that a host sees: NVIDIA's, and the distribution's own archive.
+
+Every host has a copy, served by its own supervisor on a loopback address of its own. The URL names
+a host that each guest's /etc/hosts points there: it is the same for all of them, so that a layer
+frozen on one host is right on another, and no host depends on another one's life.
+"""
 
 from __future__ import annotations
 
-import email.utils
-import gzip
 import hashlib
-import os
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from provision.lab import hardware
+from provision.lab import archive, flat, flavours, hardware, signing
 from provision.lab.debs import Content, Package, text
 from provision.lab.packages import every_package
-from provision.lab.store import lab_dir, locked, private_dir, run, write_whole
+from provision.lab.store import locked
 
-DISTRIBUTIONS = {"bookworm": "debian12", "trixie": "debian13"}
+SERVER = "packages.lab.test"
+PORT = 2199
 KEYRING_DEB = "cuda-keyring_1.1-1_all.deb"
+ABOUT = (
+    "Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitectures: amd64\n"
+    "Description: simulated packages of the lab host\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """A repository that is ready to be served from `root`."""
+    """What is known of a repository once it is ready to be served."""
 
-    root: Path
-    path: str
     key_fingerprint: str
     keyring_sha256: str
 
 
+def vendor_url(distribution: str) -> str:
+    """The URL of NVIDIA's repository, for guests only."""
+    return f"http://{SERVER}:{PORT}/{distribution}/x86_64/"
+
+
+def archive_url(distribution: str) -> str:
+    """The URL of the distribution's own archive, for guests only."""
+    return f"http://{SERVER}:{PORT}/archive/{distribution}/"
+
+
 def package_names() -> frozenset[str]:
     """Names of all packages that come from the lab, not from Debian."""
-    names = {package.name for package in every_package(hardware.every_kernel())}
-    return frozenset(names | {"cuda-keyring"})
+    names = {"cuda-keyring"}
+    for distribution in flavours.distributions():
+        packages = [*_vendor(distribution), *archive.every_package(distribution)]
+        names.update(package.name for package in packages)
+    return frozenset(names)
 
 
-def publish(root: Path, suite: str, port: int) -> Published:
-    """Write the repository that a host of `suite` sees on `port` into `root`."""
+def publish(root: Path, distribution: str) -> Published:
+    """Write what a host of this distribution sees into `root`."""
     with locked("repository"):
-        try:
-            return _publish(root, DISTRIBUTIONS[suite], port)
-        finally:
-            run(["gpgconf", "--kill", "gpg-agent"], what="stopping gpg-agent", env=_gpg_env())
-
-
-def _publish(root: Path, distribution: str, port: int) -> Published:
-    path = f"/{distribution}/x86_64/"
-    fingerprint, public = _key()
-    pool = _pool()
-    flat = root / distribution / "x86_64"
-    shutil.rmtree(root, ignore_errors=True)
-    flat.mkdir(parents=True)
-    for deb in pool.glob("*.deb"):
-        (flat / deb.name).hardlink_to(deb)
-    keyring = _keyring(distribution, f"http://127.0.0.1:{port}{path}", public)
-    deb_bytes = keyring.deb()
-    (flat / KEYRING_DEB).write_bytes(deb_bytes)
-    packages = (pool / "Packages").read_text() + _stanza(keyring, deb_bytes)
-    _index(flat, packages.encode())
-    (flat / f"{fingerprint[-8:].lower()}.pub").write_bytes(public)
+        shutil.rmtree(root, ignore_errors=True)
+        with signing.signer("signing-archive", "Lab Archive") as key:
+            packages = archive.every_package(distribution)
+            ready = flat.flat(f"archive-{distribution}", packages, archive.about(distribution), key)
+            flat.copy(ready, root / "archive" / distribution)
+            (root / "archive" / archive.KEYRING).write_bytes(key.public)
+        with signing.signer("signing", "Lab Repository") as key:
+            keyring = _keyring(distribution, key.public)
+            ready = flat.flat(distribution, [*_vendor(distribution), keyring], ABOUT, key)
+            flat.copy(ready, root / distribution / "x86_64")
+    public = root / distribution / "x86_64" / f"{key.fingerprint[-8:].lower()}.pub"
+    public.write_bytes(key.public)
     return Published(
-        root=root,
-        path=path,
-        key_fingerprint=fingerprint,
-        keyring_sha256=hashlib.sha256(deb_bytes).hexdigest(),
+        key_fingerprint=key.fingerprint,
+        keyring_sha256=hashlib.sha256((ready / KEYRING_DEB).read_bytes()).hexdigest(),
     )
 
 
-def _gpg_env() -> dict[str, str]:
-    return {**os.environ, "GNUPGHOME": str(private_dir(lab_dir() / "signing"))}
+def _vendor(distribution: str) -> list[Package]:
+    kernels = [flavours.kernel(distribution, name) for name in hardware.every_kernel()]
+    return every_package(distribution, kernels)
 
 
-def _key() -> tuple[str, bytes]:
-    """The signing key: fingerprint and public part; made on first use."""
-    home = private_dir(lab_dir() / "signing")
-    public = home / "public.gpg"
-    if not public.exists():
-        user = "Lab Repository (simulated) <lab@example.invalid>"
-        base = ["gpg", "--batch", "--quiet"]
-        make = ["--passphrase", "", "--quick-gen-key", user, "ed25519", "sign", "never"]
-        for leftover in home.iterdir():
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        run([*base, *make], what="making the signing key", env=_gpg_env())
-        half = home / "public.half"
-        run([*base, "--output", half, "--export"], what="exporting the key", env=_gpg_env())
-        half.rename(public)
-    listing = run(
-        ["gpg", "--batch", "--with-colons", "--list-keys"], what="reading the key", env=_gpg_env()
-    )
-    fingerprint = next(
-        line.split(":")[9] for line in listing.splitlines() if line.startswith("fpr:")
-    )
-    return fingerprint, public.read_bytes()
-
-
-def _pool() -> Path:
-    """The folder with all packages that no host changes, and their index."""
-    packages = every_package(hardware.every_kernel())
-    debs = [(package, package.deb()) for package in packages]
-    digest = hashlib.sha256(b"".join(hashlib.sha256(deb).digest() for _, deb in debs))
-    folder = private_dir(lab_dir() / "pool")
-    ready = folder / digest.hexdigest()[:12]
-    if ready.is_dir():
-        return ready
-    half = folder / ".building"
-    for outdated in folder.iterdir():
-        shutil.rmtree(outdated)
-    half.mkdir()
-    for package, deb in debs:
-        (half / package.filename).write_bytes(deb)
-    (half / "Packages").write_text("".join(_stanza(package, deb) for package, deb in debs))
-    half.rename(ready)
-    return ready
-
-
-def _stanza(package: Package, deb: bytes) -> str:
-    return (
-        f"{package.control()}Filename: ./{package.filename}\nSize: {len(deb)}\n"
-        f"SHA256: {hashlib.sha256(deb).hexdigest()}\n\n"
-    )
-
-
-def _keyring(distribution: str, url: str, public: bytes) -> Package:
+def _keyring(distribution: str, public: bytes) -> Package:
     keyring = "usr/share/keyrings/cuda-archive-keyring.gpg"
     return Package(
         name="cuda-keyring",
@@ -133,36 +90,10 @@ def _keyring(distribution: str, url: str, public: bytes) -> Package:
         files={
             keyring: Content(data=public),
             f"etc/apt/sources.list.d/cuda-{distribution}-x86_64.list": text(
-                f"deb [signed-by=/{keyring}] {url} /\n"
+                f"deb [signed-by=/{keyring}] {vendor_url(distribution)} /\n"
             ),
             "etc/apt/preferences.d/cuda-repository-pin-600": text(
                 "Package: *\nPin: release l=NVIDIA CUDA\nPin-Priority: 600\n"
             ),
         },
-    )
-
-
-def _index(flat: Path, packages: bytes) -> None:
-    contents = {"Packages": packages, "Packages.gz": gzip.compress(packages, 1, mtime=0)}
-    for name, data in contents.items():
-        (flat / name).write_bytes(data)
-    release = flat / "Release"
-    write_whole(release, _release(contents.items()), mode=0o644)
-    sign = ["gpg", "--batch", "--quiet", "--yes", "--digest-algo", "SHA512", "--output"]
-    for name, mode in (("InRelease", "--clearsign"), ("Release.gpg", "--detach-sign")):
-        run(
-            [*sign, flat / name, "--armor", mode, release],
-            what="signing the repository",
-            env=_gpg_env(),
-        )
-
-
-def _release(contents: Iterable[tuple[str, bytes]]) -> str:
-    sums = "".join(
-        f" {hashlib.sha256(data).hexdigest()} {len(data)} {name}\n" for name, data in contents
-    )
-    return (
-        "Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitectures: amd64\n"
-        "Description: simulated packages of the lab host\n"
-        f"Date: {email.utils.formatdate(usegmt=True)}\nSHA256:\n{sums}"
     )

@@ -6,10 +6,8 @@ that asked for a reboot stays down: a test delays or refuses the comeback with t
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import http.server
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +16,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from provision.lab import cgroups
+from provision.lab import cgroups, repository
+from provision.lab.processes import signal_guest
 from provision.lab.record import Record
 from provision.lab.store import locked, poll
 
@@ -39,10 +38,10 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
     timeout = 30
 
 
-def serve(root: Path, port: int) -> None:
-    """Serve the repository on loopback, in a thread that ends with the process."""
+def serve(root: Path, address: str) -> None:
+    """Serve the packages on a loopback address, in a thread that ends with the process."""
     handler = functools.partial(_Handler, directory=str(root))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server = http.server.ThreadingHTTPServer((address, repository.PORT), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
@@ -65,28 +64,6 @@ def power_off(boot: subprocess.Popen[bytes]) -> None:
     if not poll(CLEAN_STOP_SECONDS, lambda: boot.poll() is not None):
         boot.kill()
     boot.wait()
-
-
-def signal_guest(above: int, number: signal.Signals) -> bool:
-    """Signal the nspawn below a process: TERM powers the guest off, KILL pulls its plug."""
-    for pid in _descendants(above):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd-nspawn":
-                os.kill(pid, number)
-                return True
-    return False
-
-
-def _descendants(pid: int) -> list[int]:
-    """All processes below one, parents first."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    found = [pid]
-    for parent in found:
-        found += [child for child, of in parents.items() if of == parent]
-    return found[1:]
 
 
 def boots(record: Record) -> int:
@@ -130,7 +107,7 @@ def main(argv: list[str]) -> int:
 def supervise(record: Record) -> int:
     """Serve and boot until the guest powers off, or until SIGTERM."""
     try:
-        serve(record.folder / "repository", record.repository_port)
+        serve(record.folder / "repository", record.address)
         return boots(record)
     except StopRequestError:
         return 0

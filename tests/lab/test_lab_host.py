@@ -26,9 +26,11 @@ class Guest:
     def __init__(self, host: lab.LabHost) -> None:
         self.host = host
 
-    def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        argv = ["ssh", "-F", str(self.host.ssh_config), self.host.name, command]
-        return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
+    def run(self, command: str, *options: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        argv = ["ssh", "-F", str(self.host.ssh_config), *options, self.host.name, command]
+        return subprocess.run(
+            argv, check=False, capture_output=True, text=True, timeout=60, input=stdin
+        )
 
     def out(self, command: str) -> str:
         done = self.run(command)
@@ -234,7 +236,10 @@ class TestDescription:
             "gpu-1x": 1,
             "h200-2x": 2,
             "none": 0,
+            "nova-1x": 1,
             "rtxpro6000-8x": 8,
+            "secureboot-1x": 1,
+            "secureboot-enrolled-1x": 1,
         }
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from . import initramfs, modules, state
+from . import initramfs, modules, mok, state
 
 BOOTED = Path("/var/lib/lab/booted")
 RUN = Path("/run/lab")
@@ -34,6 +34,7 @@ def main(argv: list[str]) -> int:
     for kernel in state.kernels():
         if not initramfs.image(kernel).exists():
             initramfs.generate(kernel)
+    mok.enrol_at_first_boot()
     modules.load_driver()
     os.execv("/lib/systemd/systemd", ["/lib/systemd/systemd", *argv[1:]])  # noqa: S606
 

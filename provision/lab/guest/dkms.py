@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import state
+from . import mok, state
 
 TREE = Path("/var/lib/dkms")
+FAILS = Path("/etc/lab/dkms-fails")
+"""While this file exists nothing builds; what it holds is the compiler's complaint."""
+
+COMPLAINT = (
+    "error: implicit declaration of function 'simulated' [-Werror=implicit-function-declaration]"
+)
+BUILD, AUTOINSTALL = 10, 11
+"""Exit codes of a failed build, and of autoinstall after one."""
+
 ARCHITECTURE = "x86_64"
 
 
@@ -40,8 +50,7 @@ def main(argv: list[str]) -> int:
     if command == "remove":
         return _remove(module, kernel)
     if command == "autoinstall":
-        targets = [kernel] if kernel else state.kernels()
-        return max((_build(*added, each) for added in _added() for each in targets), default=0)
+        return _autoinstall([kernel] if kernel else state.kernels())
     if command in ("build", "install"):
         name, _, version = module.partition("/")
         return _build(name, version, kernel or state.running_kernel(), required=True)
@@ -55,17 +64,40 @@ def _added() -> Iterator[tuple[str, str]]:
             yield path.parent.name, path.name
 
 
+def _autoinstall(kernels: list[str]) -> int:
+    failed = 0
+    for kernel in kernels:
+        for name, version in _added():
+            code = _build(name, version, kernel)
+            failed = failed or code
+            if code:
+                sys.stderr.write(
+                    f"dkms autoinstall on {kernel}/{ARCHITECTURE} failed for {name}({code})\n"
+                )
+    if failed:
+        sys.stderr.write(
+            "Error! One or more modules failed to install during autoinstall.\n"
+            "Refer to previous errors for more information.\n"
+        )
+    return AUTOINSTALL if failed else 0
+
+
 def _status(module: str, kernel: str) -> int:
     for name, version in _added():
         if module and module not in (name, f"{name}/{version}"):
             continue
-        built = [path.name for path in sorted((TREE / name / version).iterdir())]
+        built = _kernels(TREE / name / version)
         if not built:
             sys.stdout.write(f"{name}/{version}: added\n")
         for each in built:
             if kernel in ("", each):
                 sys.stdout.write(f"{name}/{version}, {each}, {ARCHITECTURE}: installed\n")
     return 0
+
+
+def _kernels(tree: Path) -> list[str]:
+    """The kernels that a version is built for; `build` is where a failed one lies."""
+    return sorted(path.name for path in tree.iterdir() if path.name != "build")
 
 
 def _build(name: str, version: str, kernel: str, *, required: bool = False) -> int:
@@ -84,11 +116,11 @@ def _build(name: str, version: str, kernel: str, *, required: bool = False) -> i
         )
         return 0
     licence = (Path("/usr/src") / f"{name}-{version}" / "license").read_text().strip()
-    text = (
-        "simulated kernel module\n"
-        f"version={version}\nlicense={licence}\nsrcversion=51301CA11AB0000000000000\n"
-        f"vermagic={kernel} SMP preempt mod_unload modversions\n"
-    )
+    if FAILS.exists():
+        return _fail(name, version, kernel)
+    text = state.module_text(version, licence, kernel)
+    if state.hardware()["secure_boot"] != "unsupported":
+        text += f"signer={mok.SUBJECT}\nsig_key={mok.own()}\n"
     kept = TREE / name / version / kernel / ARCHITECTURE
     for folder in (kept / "module", kept / "log"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,13 +133,36 @@ def _build(name: str, version: str, kernel: str, *, required: bool = False) -> i
     return 0
 
 
+def _fail(name: str, version: str, kernel: str) -> int:
+    log = TREE / name / version / "build/make.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    complaint = FAILS.read_text().strip() or COMPLAINT
+    source = f"/var/lib/dkms/{name}/{version}/build/{name}/nv.c"
+    headers = f"/usr/src/linux-headers-{kernel}"
+    log.write_text(
+        f"DKMS (simulated) make.log for {name}/{version} for kernel {kernel} ({ARCHITECTURE})\n"
+        f"{time.ctime()}\n"
+        f"make[1]: Entering directory '{headers}'\n"
+        f"  CC [M]  {source.removesuffix('c')}o\n"
+        f"{source}:181:5: {complaint}\n"
+        f"make[2]: *** [scripts/Makefile.build:243: {source.removesuffix('c')}o] Error 1\n"
+        f"make[1]: *** [Makefile:1936: {log.parent}] Error 2\n"
+        f"make[1]: Leaving directory '{headers}'\nmake: *** [Makefile:115: modules] Error 2\n"
+    )
+    sys.stderr.write(
+        f"Error! Bad return status for module build on kernel: {kernel} ({ARCHITECTURE})\n"
+        f"Consult {log} for more information.\n"
+    )
+    return BUILD
+
+
 def _remove(module: str, kernel: str) -> int:
     name, _, version = module.partition("/")
     tree = TREE / name / version
-    for path in sorted(tree.iterdir()) if tree.is_dir() else []:
-        if kernel in ("", path.name):
-            _installed(name, path.name).unlink(missing_ok=True)
-            shutil.rmtree(path)
+    for each in _kernels(tree) if tree.is_dir() else []:
+        if kernel in ("", each):
+            _installed(name, each).unlink(missing_ok=True)
+            shutil.rmtree(tree / each)
     if not kernel:
         shutil.rmtree(tree, ignore_errors=True)
     return 0

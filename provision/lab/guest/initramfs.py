@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from . import state
+from .modules import IN_TREE
 
 
 def main(argv: list[str]) -> int:
@@ -32,9 +33,13 @@ def image(kernel: str) -> Path:
 def generate(kernel: str) -> None:
     """Write a kernel's image from the configuration and modules there are now."""
     held = [str(path).lstrip("/") for path in sorted(Path("/etc/modprobe.d").glob("*.conf"))]
-    modules = f"usr/lib/modules/{kernel}"
-    if not state.blacklisted("nouveau"):
-        held.append(f"{modules}/kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz")
+    folder = f"usr/lib/modules/{kernel}"
+    lists = {"nouveau": True, "nova_core": state.hardware()["nova_core"]}
+    held += [
+        f"{folder}/{IN_TREE[name]}"
+        for name in IN_TREE
+        if lists[name] and not state.blacklisted(name)
+    ]
     image(kernel).write_text("simulated initramfs\n" + "".join(f"{path}\n" for path in held))
 
 

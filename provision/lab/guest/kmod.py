@@ -34,13 +34,14 @@ def _depmod(_words: list[str]) -> int:
     return 0
 
 
-def _underscored(name: str) -> str:
-    return name.replace("-", "_")
+def _internal(name: str) -> str:
+    """A module's own name; Debian's nvidia-current is nvidia once it is loaded."""
+    return name.replace("-", "_").removesuffix("_current")
 
 
 def _modprobe(words: list[str]) -> int:
     flags = {word for word in words if word.startswith("-")}
-    names = [_underscored(word) for word in words if not word.startswith("-") and "=" not in word]
+    names = [_internal(word) for word in words if not word.startswith("-") and "=" not in word]
     if flags & {"-c", "--showconfig"}:
         for directive, rest in state.modprobe_lines():
             sys.stdout.write(" ".join([directive, *rest]) + "\n")
@@ -60,12 +61,12 @@ def _modprobe(words: list[str]) -> int:
 def _rmmod(words: list[str]) -> int:
     for word in words:
         if not word.startswith("-"):
-            modules.unload(_underscored(word))
+            modules.unload(_internal(word))
     return 0
 
 
 def _insmod(words: list[str]) -> int:
-    modules.load(_underscored(Path(words[0]).name.partition(".ko")[0]))
+    modules.load(_internal(Path(words[0]).name.partition(".ko")[0]))
     return 0
 
 
@@ -104,10 +105,10 @@ def _modinfo(words: list[str]) -> int:
 
 
 def _fields(name: str, kernel: str) -> dict[str, str] | None:
-    path = Path(name) if "/" in name else state.module_file(_underscored(name), kernel)
+    path = Path(name) if "/" in name else state.module_file(_internal(name), kernel)
     if path is not None and path.is_file():
         return {"filename": str(path), **state.module_info(path)}
-    if modules.in_tree(_underscored(name)) and kernel in state.kernels():
-        file = f"/lib/modules/{kernel}/kernel/drivers/gpu/drm/nouveau/{name}.ko.xz"
+    if modules.in_tree(_internal(name)) and kernel in state.kernels():
+        file = f"/lib/modules/{kernel}/{modules.IN_TREE[_internal(name)]}"
         return {"filename": file, "license": "GPL", "description": "simulated"}
     return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
 from pathlib import Path
 
-from . import state
+from . import mok, state
 
 
 class RefusedError(Exception):
@@ -19,9 +20,16 @@ NULL_DEVICE = os.makedev(1, 3)
 """The device nodes lead nowhere, whatever real hardware the machine has."""
 
 
+IN_TREE = {
+    "nouveau": "kernel/drivers/gpu/drm/nouveau/nouveau.ko.xz",
+    "nova_core": "kernel/drivers/gpu/nova-core/nova_core.ko.xz",
+}
+"""Modules that come with the simulated kernel, and where they would lie."""
+
+
 def in_tree(name: str) -> bool:
-    """Modules that come with the simulated kernel."""
-    return name in ("nouveau", "nova_core")
+    """Whether a module comes with the simulated kernel."""
+    return name in IN_TREE
 
 
 def load(name: str) -> None:
@@ -40,7 +48,8 @@ def load(name: str) -> None:
     elif any(in_tree(other) for other in state.loaded()):
         raise RefusedError(f"ERROR: could not insert '{name}': No such device")
     fields = state.module_info(path)
-    if state.hardware()["secure_boot"] == "enabled" and not fields.get("signer"):
+    trusted = fields.get("sig_key") in mok.enrolled()
+    if state.hardware()["secure_boot"] == "enabled" and not trusted:
         raise RefusedError(f"ERROR: could not insert '{name}': Key was rejected by service")
     if name == "nvidia":
         _drive(fields)
@@ -48,7 +57,7 @@ def load(name: str) -> None:
 
 
 def load_driver() -> None:
-    """What udev does at boot: nouveau wins unless it is blacklisted, then nvidia's modules."""
+    """What udev does at boot: nouveau wins unless it is blacklisted, then nova, then nvidia's."""
     machine = state.hardware()
     if not machine["gpus"]:
         return
@@ -58,7 +67,8 @@ def load_driver() -> None:
             return
     if state.module_file("nvidia", state.running_kernel()) and not state.blacklisted("nvidia"):
         for name in ("nvidia", *state.DEPENDENTS):
-            load(name)
+            with contextlib.suppress(RefusedError):  # udev goes on without it
+                load(name)
 
 
 def unload(name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from . import smi_query, smi_table, smi_xml, state
 
 NO_DEVICE, NOT_LOADED, NO_LIBRARY, MISMATCH = 6, 9, 12, 18
-CUDA = {"580": "13.0", "590": "13.1", "595": "13.2"}
+CUDA = {"535": "12.2", "550": "12.4", "570": "12.8", "580": "13.0", "590": "13.1", "595": "13.2"}
 """Driver branch → the newest CUDA it serves."""
 
 LEGEND = """

@@ -44,10 +44,30 @@ def kernels() -> list[str]:
 
 
 def module_file(name: str, kernel: str) -> Path | None:
-    """The file that DKMS built for a kernel; nvidia's siblings come with nvidia."""
+    """The file that gives a kernel the module; nvidia's siblings come with nvidia.
+
+    Debian's own packages call it nvidia-current; a .run file puts it in the kernel's own tree.
+    """
     stem = "nvidia" if name in DEPENDENTS else name
-    path = Path("/lib/modules") / kernel / "updates/dkms" / f"{stem}.ko"
-    return path if path.is_file() else None
+    built = Path("/lib/modules") / kernel / "updates/dkms"
+    paths = [built / f"{stem}.ko"]
+    if stem == "nvidia":
+        paths += [built / "nvidia-current.ko", installer_module(kernel)]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def installer_module(kernel: str) -> Path:
+    """Where nvidia-installer puts the module."""
+    return Path("/lib/modules") / kernel / "kernel/drivers/video/nvidia.ko"
+
+
+def module_text(version: str, licence: str, kernel: str) -> str:
+    """What a simulated module file holds: the fields that modinfo shows."""
+    return (
+        "simulated kernel module\n"
+        f"version={version}\nlicense={licence}\nsrcversion=51301CA11AB0000000000000\n"
+        f"vermagic={kernel} SMP preempt mod_unload modversions\n"
+    )
 
 
 def module_info(path: Path) -> dict[str, str]:

@@ -1,0 +1,44 @@
+"""The processes of a running host, seen from the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+
+def signal_guest(above: int, number: signal.Signals) -> bool:
+    """Signal the nspawn below a process: TERM powers the guest off, KILL pulls its plug."""
+    with contextlib.suppress(OSError):
+        nspawn = _nspawn(above)
+        if nspawn:
+            os.kill(nspawn, number)
+            return True
+    return False
+
+
+def leader(above: int) -> int | None:
+    """The guest's PID 1, below a host's supervisor; None when none runs."""
+    nspawn = _nspawn(above)
+    return next(iter(_descendants(nspawn)), None) if nspawn else None
+
+
+def _nspawn(above: int) -> int | None:
+    for pid in _descendants(above):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd-nspawn":
+                return pid
+    return None
+
+
+def _descendants(pid: int) -> list[int]:
+    """All processes below one, parents first."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for parent in found:
+        found += [child for child, of in parents.items() if of == parent]
+    return found[1:]
