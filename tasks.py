@@ -6,14 +6,21 @@ it works on the inventory's default host.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from invoke import Collection, Exit, task
+
+# Invoke switches bytecode off unless told --write-pyc; compiling everything anew at each start
+# costs more than all of a no-op's own work.
+sys.dont_write_bytecode = False
 
 HELP = {
     "host": "a host of inventory.yaml (repeatable; without it the inventory's default)",
     "group": "all hosts of a group (repeatable)",
     "json": "data on stdout, everything else on stderr",
+    "accept-new-host-key": "trust hosts whose SSH key is not known yet, and remember it; "
+    "a changed key still stops the run",
     "verbose": "show commands, file contents and their output",
 }
 
@@ -30,21 +37,37 @@ def end(code):
         raise Exit(code=code)
 
 
-@hosts_task("verbose")
-def provision(_, host=None, group=None, verbose=False):
+@hosts_task("verbose", "accept-new-host-key")
+def provision(_, host=None, group=None, verbose=False, accept_new_host_key=False):
     """Bring hosts to their stack, reboots included, until nothing is left; then verify."""
     from provision import commands
 
-    end(commands.provision(host or (), group or (), verbose=verbose))
+    end(
+        commands.provision(host or (), group or (), verbose=verbose, accept_new=accept_new_host_key)
+    )
 
 
-@hosts_task("json", "verbose", output="save the plan of one host to a file, for `apply`")
-def plan(_, host=None, group=None, json=False, verbose=False, output=""):
+@hosts_task(
+    "json",
+    "verbose",
+    "accept-new-host-key",
+    output="save the plan of one host to a file, for `apply`",
+)
+def plan(_, host=None, group=None, json=False, verbose=False, output="", accept_new_host_key=False):
     """Show what provision would do, and change nothing."""
     from provision import commands
 
     file = Path(output) if output else None
-    end(commands.plan(host or (), group or (), json=json, verbose=verbose, output=file))
+    end(
+        commands.plan(
+            host or (),
+            group or (),
+            json=json,
+            verbose=verbose,
+            output=file,
+            accept_new=accept_new_host_key,
+        )
+    )
 
 
 @task(

@@ -7,7 +7,9 @@ import json as json_module
 import os
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +18,37 @@ from provision.checks.finding import Finding
 from provision.errors import DIFFERENCES, DONE, FAILED, INTERRUPTED, ProvisionError, UsageError
 from provision.facts import Json
 from provision.inventory import Host
-from provision.report import Report
+from provision.plan import SCHEMA
+from provision.report import Outcome, Report
 from provision.target import Target, lab_spec, target
 
 Names = Sequence[str]
+AT_A_TIME = 16
+"""Hosts that are worked on together; logins to one bastion are fewer (see transport)."""
+SEVERITY = (UsageError.exit_code, FAILED, DIFFERENCES)
+"""Exit codes, the worst first."""
 
 
-def each(report: Report, hosts: Names, groups: Names, do: Callable[[Host], int]) -> int:
-    """Work on every host asked for; one host's failure is its own. The worst code of all."""
-    codes = []
+def each(
+    report: Report,
+    hosts: Names,
+    groups: Names,
+    do: Callable[[Host], int],
+    found: dict[str, Any] | None = None,
+) -> int:
+    """Work on every host asked for, several at a time; one host's failure is its own.
+
+    Returns the worst code of all. In `found`, the data by host, a failure stands as an error.
+    """
     try:
         chosen = inventory.load().select(hosts, groups)
-        for host in chosen:
-            try:
-                codes.append(do(host))
-            except ProvisionError as error:
-                report.error(error)
-                codes.append(error.exit_code)
     except ProvisionError as error:
         report.error(error)
         return error.exit_code
+    pool = ThreadPoolExecutor(max_workers=AT_A_TIME)
+    try:
+        with report.working([host.name for host in chosen]):
+            outcomes = list(pool.map(functools.partial(_one, report, do), chosen))
     except KeyboardInterrupt:
         report.error(
             ProvisionError(
@@ -43,18 +56,42 @@ def each(report: Report, hosts: Names, groups: Names, do: Callable[[Host], int])
                 hint="a run that was started goes on there; the same command follows it",
             )
         )
-        return INTERRUPTED
-    return next(
-        (code for code in (UsageError.exit_code, FAILED, DIFFERENCES) if code in codes), DONE
-    )
+        os._exit(INTERRUPTED)  # threads that wait for a host would hold the process
+    for outcome in outcomes:
+        if outcome.error:
+            report.error(outcome.error)
+            if found is not None:
+                found[outcome.host] = {"error": outcome.error.what, "hint": outcome.error.hint}
+    if found is not None:  # in the order asked, whoever was done first
+        found.update({host.name: found.pop(host.name) for host in chosen if host.name in found})
+    if len(outcomes) > 1:
+        report.outcomes(outcomes)
+    codes = [outcome.code for outcome in outcomes]
+    return next((code for code in SEVERITY if code in codes), DONE)
 
 
-def provision(hosts: Names, groups: Names, *, verbose: bool) -> int:
+def _one(report: Report, do: Callable[[Host], int], host: Host) -> Outcome:
+    start = time.monotonic()
+    code = DONE
+    failure: ProvisionError | None = None
+    try:
+        code = do(host)
+    except ProvisionError as error:
+        failure = error
+    except OSError as error:
+        failure = ProvisionError(f"{host.name}: {error}")
+    code = failure.exit_code if failure else code
+    report.done(host.name)
+    seconds = time.monotonic() - start
+    return Outcome(host=host.name, code=code, seconds=seconds, error=failure)
+
+
+def provision(hosts: Names, groups: Names, *, verbose: bool, accept_new: bool) -> int:
     """Bring hosts to their stack, then check them on the facts of the last probe."""
     report = Report(verbose=verbose)
 
     def do(host: Host) -> int:
-        ready = _ready(host, report, start=True)
+        ready = _ready(host, report, start=True, accept_new=accept_new)
         seen = engine.provision(ready, functools.partial(report.event, host.name))
         rows = [row for row in _rows(ready, seen) if not _awaited(row, seen)]
         report.findings(host.name, rows)
@@ -64,26 +101,35 @@ def provision(hosts: Names, groups: Names, *, verbose: bool) -> int:
     return each(report, hosts, groups, do)
 
 
-def plan(hosts: Names, groups: Names, *, json: bool, verbose: bool, output: Path | None) -> int:
+def plan(
+    hosts: Names,
+    groups: Names,
+    *,
+    json: bool,
+    verbose: bool,
+    output: Path | None,
+    accept_new: bool,
+) -> int:
     """Show each host's plan, or save one; nothing is changed."""
     report = Report(json=json, verbose=verbose)
-    plans: list[dict[str, Any]] = []
+    plans: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = engine.look(_ready(host, report))
+        seen = engine.look(_ready(host, report, accept_new=accept_new))
         report.plan(seen.plan, commands=True)
-        plans.append(seen.plan.to_data())
+        plans[host.name] = seen.plan.to_data()
         return FAILED if seen.plan.now.blocked else DONE
 
-    code = each(report, hosts, groups, do)
+    code = each(report, hosts, groups, do, plans)
     if json:
-        report.data(plans[0] if len(plans) == 1 else plans)
-    if output and plans:
-        if len(plans) > 1:
-            report.error(UsageError("--output takes the plan of one host", hint="name one --host"))
-            return UsageError.exit_code
-        _save(output, plans[0])
-        report.say(plans[0]["host"], f"saved to {output}; carry it out: invoke apply {output}")
+        report.data(plans)
+    if output and code == DONE:
+        try:
+            _save(output, plans)
+        except ProvisionError as error:
+            report.error(error)
+            return error.exit_code
+        report.say(next(iter(plans)), f"saved to {output}; carry it out: invoke apply {output}")
     return code
 
 
@@ -91,6 +137,8 @@ def apply(file: Path, *, verbose: bool) -> int:
     """Carry out a saved plan's first round, if planning afresh gives the same."""
     report = Report(verbose=verbose)
     try:
+        if file.name.startswith("-"):
+            raise UsageError("apply takes a plan file", hint="see: invoke --help apply")
         saved = _saved(file)
     except ProvisionError as error:
         report.error(error)
@@ -103,8 +151,7 @@ def apply(file: Path, *, verbose: bool) -> int:
             report.differences(host.name, saved, seen.plan)
             return DIFFERENCES
         if not seen.plan.empty:
-            engine.apply(ready, seen, functools.partial(report.event, host.name))
-            seen = engine.look(ready)
+            seen = engine.apply_saved(ready, seen, functools.partial(report.event, host.name))
         report.plan(seen.plan)
         return DONE
 
@@ -123,7 +170,7 @@ def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
 
-    code = each(report, hosts, groups, do)
+    code = each(report, hosts, groups, do, found)
     if json:
         report.data(found)
     return code
@@ -132,7 +179,7 @@ def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
 def facts(hosts: Names, groups: Names, *, json: bool) -> int:
     """Show what the probe sees."""
     report = Report(json=json)
-    found: dict[str, Json] = {}
+    found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
         seen = engine.look(_ready(host, report))
@@ -141,9 +188,9 @@ def facts(hosts: Names, groups: Names, *, json: bool) -> int:
             report.facts(host.name, seen.facts)
         return DONE
 
-    code = each(report, hosts, groups, do)
+    code = each(report, hosts, groups, do, found)
     if json:
-        report.data(next(iter(found.values())) if len(found) == 1 else found)
+        report.data(found)
     return code
 
 
@@ -162,17 +209,23 @@ def lab_up(hosts: Names, groups: Names, *, fresh: bool) -> int:
 
 
 def lab_down(hosts: Names, groups: Names, *, discard: bool) -> int:
-    """Shut lab hosts down."""
+    """Shut lab hosts down, also those that no inventory names any more."""
     from provision import lab
 
     report = Report()
+    there = {host.name for host in lab.status()}
+    strays = [name for name in hosts if name in there]
+    for name in strays:
+        lab.down(name, discard=discard)
+        report.say(name, "down")
 
     def do(host: Host) -> int:
         was = lab.down(lab_spec(host).name, discard=discard)
         report.say(host.name, "down" if was else "was not up")
         return DONE
 
-    return each(report, hosts, groups, do)
+    rest = [name for name in hosts if name not in there]
+    return DONE if strays and not rest and not groups else each(report, rest, groups, do)
 
 
 def lab_status(*, json: bool) -> int:
@@ -215,8 +268,9 @@ def lab_ssh(name: str, command: str) -> int:
     return subprocess.run([*words, command] if command else words, check=False).returncode
 
 
-def _ready(host: Host, report: Report, *, start: bool = False) -> Target:
-    return target(host, start=functools.partial(report.say, host.name) if start else None)
+def _ready(host: Host, report: Report, *, start: bool = False, accept_new: bool = False) -> Target:
+    say = functools.partial(report.say, host.name) if start else None
+    return target(host, start=say, accept_new=accept_new)
 
 
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
@@ -231,19 +285,32 @@ def _awaited(row: Finding, seen: engine.Look) -> bool:
     return any(row.subject == change.subject for change in seen.plan.awaited)
 
 
-def _save(file: Path, data: Json) -> None:
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+def _save(file: Path, plans: Json) -> None:
+    if len(plans) > 1:
+        raise UsageError("--output takes the plan of one host", hint="name one --host")
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except OSError as error:
+        raise UsageError(f"{file}: can't be written: {error.strerror}") from error
     with open(handle, "w", encoding="utf-8") as out:  # noqa: PTH123 - a handle, for its mode
-        out.write(json_module.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        out.write(
+            json_module.dumps(next(iter(plans.values())), indent=2, ensure_ascii=False) + "\n"
+        )
 
 
 def _saved(file: Path) -> dict[str, Any]:
     try:
         data = json_module.loads(file.read_text(encoding="utf-8"))
-        names = {"host", "fingerprint", "rounds"}
-        if not (isinstance(data, dict) and names <= data.keys()):
+        shape = {"schema": int, "host": str, "fingerprint": str, "rounds": list}
+        if not isinstance(data, dict) or not all(
+            isinstance(data.get(name), kind) for name, kind in shape.items()
+        ):
             raise ValueError("it holds no plan")
-    except (OSError, ValueError) as error:
+        if data["schema"] != SCHEMA:
+            raise ValueError(f"it is a plan of schema {data['schema']}, expected {SCHEMA}")
+        if not all({"id", "actions"} <= change.keys() for one in data["rounds"] for change in one):
+            raise ValueError("it holds no plan")
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise UsageError(
             f"{file}: can't be read as a plan: {error}",
             hint=f"make one: invoke plan --output {shlex.quote(str(file))}",

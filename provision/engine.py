@@ -9,14 +9,15 @@ from __future__ import annotations
 import getpass
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from provision import resources, wire
 from provision.errors import ProvisionError, TransportError
-from provision.facts import Boot, Facts, Run, merge, parse
-from provision.plan import Plan, Round, Unpack, change_data
+from provision.facts import Boot, Facts, Journal, Run, merge, parse
+from provision.plan import Plan, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
 from provision.target import Target
 from provision.uv_wheel import uv_wheel
@@ -41,6 +42,10 @@ class Look:
     plan: Plan
 
 
+class Stale(ProvisionError):
+    """Another run came in between probing and applying; nothing was done."""
+
+
 class NotConverged(ProvisionError):
     """The host is not as wanted, and why."""
 
@@ -57,7 +62,8 @@ def look(target: Target) -> Look:
     raw = wire.probe(target.transport, resources.query(target.want))
     raw["facts"].setdefault("simulations", {"status": "absent"})
     planned = plan(target.host.name, target.want, raw)
-    if planned.now.unasked:
+    # What apt would remove can make another transaction of the next change: it is asked again.
+    while planned.now.unasked:
         said = wire.simulate(target.transport, [apt.argv for apt in planned.now.unasked])
         raw = merge(raw, {"simulations": said})
         planned = plan(target.host.name, target.want, raw)
@@ -72,7 +78,7 @@ def provision(target: Target, tell: Tell) -> Look:
     done: set[str] = set()
     for _ in range(ROUND_LIMIT):
         tell({"event": "probing"})
-        seen = look(target)
+        seen = _look_through(target, tell)
         if isinstance(seen.facts.run, Run):
             tell({"event": "joining", **_run_data(seen.facts.run)})
             _finish(target, seen, wire.follow(target.transport, seen.facts.run.run), tell)
@@ -80,30 +86,66 @@ def provision(target: Target, tell: Tell) -> Look:
         tell({"event": "planned", "plan": seen.plan})
         if seen.plan.empty:
             return seen
-        _refuse(seen.plan, done)
+        if seen.plan.fingerprint in done:
+            raise _unchanged(seen.plan)
         done.add(seen.plan.fingerprint)
-        apply(target, seen, tell)
+        try:
+            apply(target, seen, tell)
+        except Stale:
+            tell({"event": "stale"})
+            done.discard(seen.plan.fingerprint)
     raise NotConverged(
         f"{target.host.name}: still not as wanted after {ROUND_LIMIT} rounds: "
         f"{', '.join(change.id for change in seen.plan.now.changes)}"
     )
 
 
+def _look_through(target: Target, tell: Tell) -> Look:
+    """Look, also at a host that somebody reboots at this moment.
+
+    One that never answered is not waited for: its address may be wrong.
+    """
+    try:
+        return look(target)
+    except TransportError as broken:
+        if target.transport.cost.sessions == 0:
+            raise
+        tell({"event": "reconnecting", "reason": broken.what})
+        _reach(target, RECONNECT_DEADLINE)
+        return look(target)
+
+
 def apply(target: Target, seen: Look, tell: Tell) -> None:
-    """Carry out the plan's first round, its reboot included. Raises NotConverged."""
-    for sha256, content in _uploads(target, seen):
+    """Carry out the plan's first round, its reboot included.
+
+    Raises NotConverged when the round is blocked, before anything is done, and when it fails.
+    """
+    for change in seen.plan.now.blocked:
+        raise NotConverged(f"{seen.plan.host}: {change.id}: {change.blocked}", hint=change.hint)
+    for sha256, content in _uploads(target, seen, tell):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
-    _finish(target, seen, wire.apply(target.transport, order(seen.plan.now)), tell)
+    _finish(target, seen, wire.apply(target.transport, order(seen)), tell)
 
 
-def order(one: Round) -> dict[str, Any]:
-    """A round as it is sent to the host."""
+def apply_saved(target: Target, seen: Look, tell: Tell) -> Look:
+    """Carry out one round, and look whether it did what it promised."""
+    apply(target, seen, tell)
+    after = look(target)
+    if after.plan.fingerprint == seen.plan.fingerprint:
+        raise _unchanged(after.plan)
+    return after
+
+
+def order(seen: Look) -> dict[str, Any]:
+    """The first round as it is sent to the host, valid as long as no other run was started."""
+    one = seen.plan.now
     data = [change_data(change) for change in one.changes]
     actions = [action for change in data for action in change["actions"]]
     transactions = [action for action in actions if action["do"] == "apt"]
     return {
         "who": f"{getpass.getuser()}@{socket.gethostname()}",
+        "after": seen.facts.journal.last if isinstance(seen.facts.journal, Journal) else None,
         "fingerprint": one.fingerprint,
         "changes": [{"id": c["id"], "actions": c["actions"]} for c in data],
         "allowed": {
@@ -113,23 +155,20 @@ def order(one: Round) -> dict[str, Any]:
     }
 
 
-def _refuse(planned: Plan, done: set[str]) -> None:
-    """Stop before a round that can't be carried out, or that was and changed nothing."""
-    for change in planned.now.blocked:
-        raise NotConverged(f"{planned.host}: {change.id}: {change.blocked}", hint=change.hint)
-    if planned.fingerprint in done:
-        first = planned.now.changes[0]
-        raise NotConverged(
-            f"{planned.host}: {first.id} was applied without an error, but the host is still "
-            f"{first.before!r} instead of {first.after!r}",
-            hint="`invoke facts` shows what the probe sees",
-        )
+def _unchanged(planned: Plan) -> NotConverged:
+    """A round was carried out without an error, and is still to do."""
+    first = planned.now.changes[0]
+    return NotConverged(
+        f"{planned.host}: {first.id} was applied without an error, but the host is still "
+        f"{first.before!r} instead of {first.after!r}",
+        hint="`invoke facts` shows what the probe sees",
+    )
 
 
 def _finish(target: Target, seen: Look, events: Iterator[dict[str, Any]], tell: Tell) -> None:
     """Follow a run to its end, over broken connections; wait for the reboot that it ends with."""
     failed: dict[str, Any] = {}
-    for event in _unbroken(target, events, tell):
+    for event in _unbroken(target, seen, events, tell):
         tell(event)
         if event["event"] == "failed":
             failed = event
@@ -141,7 +180,12 @@ def _finish(target: Target, seen: Look, events: Iterator[dict[str, Any]], tell: 
             return
 
 
-def _failure(target: Target, last: dict[str, Any], failed: dict[str, Any]) -> NotConverged:
+def _failure(target: Target, last: dict[str, Any], failed: dict[str, Any]) -> ProvisionError:
+    if last.get("stale"):
+        return Stale(
+            f"{target.host.name}: another run was started in between; nothing was done",
+            hint="run the same command again",
+        )
     if failed:
         what = f"{failed['id']}: {failed['reason']}"
     elif last["event"] == "lost":
@@ -157,26 +201,31 @@ def _failure(target: Target, last: dict[str, Any], failed: dict[str, Any]) -> No
 
 
 def _unbroken(
-    target: Target, events: Iterator[dict[str, Any]], tell: Tell
+    target: Target, seen: Look, events: Iterator[dict[str, Any]], tell: Tell
 ) -> Iterator[dict[str, Any]]:
-    """A run's events, each once, though the connection may break and be made anew."""
-    run, passed = "", 0
+    """A run's events, each once, though the connection may break and be made anew.
+
+    Following anew tells everything again: output and events, each in its own order.
+    """
+    run = ""
+    passed: Counter[bool] = Counter()
     while True:
-        at = 0
+        at: Counter[bool] = Counter()
         try:
             for event in events:
                 run = event.get("run", run)
                 if event["event"] in ("alive", "following"):
                     continue
-                at += 1
-                if at > passed:
+                stream = event["event"] == "output"
+                at[stream] += 1
+                if at[stream] > passed[stream]:
                     yield event
         except TransportError as broken:
             if not run:
                 raise
-            passed = max(passed, at)
+            passed |= at
             tell({"event": "reconnecting", "reason": broken.what})
-            _reach(target, RECONNECT_DEADLINE)
+            _reach(target, REBOOT_DEADLINE if seen.plan.now.reboots else RECONNECT_DEADLINE)
             events = wire.follow(target.transport, run)
         else:
             return
@@ -187,17 +236,15 @@ def _await_reboot(target: Target, seen: Look, tell: Tell) -> None:
     assert isinstance(seen.facts.boot, Boot)  # noqa: S101 - a reboot is planned from it
     tell({"event": "rebooting"})
     start = time.monotonic()
-    target.transport.close()
     while _reach(target, REBOOT_DEADLINE) == seen.facts.boot.id:
         if time.monotonic() - start > REBOOT_DEADLINE:
             raise NotConverged(
                 f"{target.host.name}: said yes to the reboot, but is still in the same boot",
                 hint="a service may hold up the shutdown: systemctl list-jobs",
             )
-        target.transport.close()
         time.sleep(FIRST_WAIT)
     # Fails on a host where some unit failed; whether that matters, the checks say.
-    target.transport.run(("systemctl", "is-system-running", "--wait"), b"", deadline=300.0)
+    target.transport.run(("/usr/bin/systemctl", "is-system-running", "--wait"), b"", deadline=300.0)
     tell({"event": "back", "seconds": round(time.monotonic() - start, 1)})
 
 
@@ -205,7 +252,7 @@ def _reach(target: Target, deadline: float) -> str:
     """Connect, however often it takes; the boot id. Raises TransportError at the deadline."""
     end = time.monotonic() + deadline
     wait = FIRST_WAIT
-    argv = ("cat", "/proc/sys/kernel/random/boot_id")
+    argv = ("/usr/bin/cat", "/proc/sys/kernel/random/boot_id")
     while True:
         try:
             return target.transport.run(argv, b"", deadline=30.0).out.strip()
@@ -217,9 +264,10 @@ def _reach(target: Target, deadline: float) -> str:
         wait = min(wait * 1.5, LONGEST_WAIT)
 
 
-def _uploads(target: Target, seen: Look) -> Iterator[tuple[str, bytes]]:
+def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, bytes]]:
     wheels = [a for c in seen.plan.now.changes for a in c.actions if isinstance(a, Unpack)]
     for wheel in wheels:
+        tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
         yield wheel.wheel, uv_wheel(target.want.uv.version, wheel.wheel)
 
 

@@ -17,6 +17,9 @@ from pydantic.dataclasses import dataclass
 
 from provision.errors import ProvisionError
 
+DIRECTORY = "directory"
+UNSEEN = "?"
+"""In a promise: a value that only the host will tell."""
 SCHEMA = 1
 """Version of the probe's JSON. Raised when a saved facts file can no longer be read."""
 
@@ -26,6 +29,8 @@ Json = Mapping[str, Any]
 @dataclasses.dataclass(frozen=True, slots=True)
 class Absent:
     """The thing asked about is not on the host."""
+
+    reason: str = dataclasses.field(default="", compare=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class Package:
     status: str
     """dpkg's word: installed, config-files, half-configured, unpacked …"""
     hold: bool = False
+    auto: bool = False
+    """Installed as a dependency: `apt autoremove` may take it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +111,8 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Apt:
+    error: str | None
+    """Why apt can't read its own configuration, in its words; it then knows no policy."""
     policy: dict[str, Policy]
     sources: dict[str, list[Source]]
     """URI without its trailing slash → every source that names it."""
@@ -114,6 +123,7 @@ class Apt:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
     sha256: str
+    """Of its content; DIRECTORY where the path is one."""
     mode: int
     """Permission bits, such as 0o644."""
 
@@ -148,6 +158,8 @@ class Driver:
     flavour: Literal["open", "proprietary"] | None
     library: str | None
     """Version of libnvidia-ml that the loader would take."""
+    runfile: str | None
+    """Uninstaller of a driver that a .run file put beside the packages."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,6 +222,8 @@ class Iommu:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecureBoot:
     enabled: bool
+    enrolled: bool | None
+    """DKMS's signing key is known to the firmware; None where there is none, or no mokutil."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,10 +273,18 @@ class Environment:
     lock: str | None
     """sha256 of the lock that the release was made from."""
     python: str | None
+    intact: bool
+    """Every file of the current release is as it was when the release was sealed."""
     distributions: dict[str, str | None]
     """Normalised name → version, read from the dist-info folders of the current release."""
     releases: list[str]
     """All that were begun, finished or not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Journal:
+    last: str | None
+    """The run that was started last, None where none ever was."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -311,6 +333,7 @@ class Facts:
     environments: dict[str, Environment | None] | Absent | Unknown
     uv: dict[str, str | None] | Absent | Unknown
     """Asked-for path of a uv executable → its version."""
+    journal: Journal | Absent | Unknown
     run: Run | Absent | Unknown
     """The apply that is going on at this moment."""
     simulations: dict[str, Simulation] | Absent | Unknown
@@ -338,7 +361,9 @@ def parse(raw: Json) -> Facts:
             f"facts have schema {raw.get('schema')!r}, expected {SCHEMA}",
             hint="take the facts anew: invoke facts --json",
         )
-    answers = raw["facts"]
+    answers = raw.get("facts")
+    if not isinstance(answers, Mapping):
+        raise ProvisionError("facts: expected a mapping of collectors")
     return Facts(**{name: _answer(name, answers.get(name)) for name in _adapters()})
 
 
@@ -352,11 +377,10 @@ def _answer(name: str, raw: Json | None) -> Any:  # noqa: ANN401 - each field ha
             except ValidationError as error:
                 first = error.errors()[0]
                 path = ".".join(str(part) for part in (name, *first["loc"]))
-                raise ProvisionError(
-                    f"facts: {path}: {first['msg']}, got {first['input']!r}"
-                ) from error
+                found = repr(first["input"])[:80]
+                raise ProvisionError(f"facts: {path}: {first['msg']}, got {found}") from error
         case "absent":
-            return Absent()
+            return Absent(str(raw.get("reason", "")))
         case _:
             return Unknown(str(raw.get("reason", "no reason given")))
 
@@ -364,14 +388,16 @@ def _answer(name: str, raw: Json | None) -> Any:  # noqa: ANN401 - each field ha
 def merge(raw: Json, *promises: Json) -> dict[str, Any]:
     """The probe's JSON once promises came true: each maps a collector to what its value gains.
 
-    A promise's None says that the thing is gone. What an unknown or absent collector would then say
-    can't be told: a promise makes it known with the promised part alone.
+    A promise's None says that the thing is gone. What is unknown stays unknown: a part of it can
+    be promised, but not the rest.
     """
     merged: dict[str, Any] = copy.deepcopy(dict(raw))
     for promise in promises:
         for name, gained in promise.items():
             answer = merged["facts"].get(name, {})
-            value = answer.get("value") if answer.get("status") == "ok" else {}
+            if answer.get("status") not in ("ok", "absent"):
+                continue
+            value = answer.get("value", {})
             merged["facts"][name] = {"status": "ok", "value": _merged(value, gained)}
     return merged
 
@@ -403,4 +429,6 @@ def _missing(value: Any, gained: Any, path: str) -> list[str]:  # noqa: ANN401 -
             for key, part in gained.items()
             for line in _missing(value.get(key), part, f"{path}.{key}")
         ]
+    if gained == UNSEEN and value is not None:
+        return []
     return [] if value == gained else [f"{path}: promised {gained!r}, found {value!r}"]

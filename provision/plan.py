@@ -13,12 +13,17 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
+SCHEMA = 1
+"""Version of a plan's JSON."""
+
 Json = Mapping[str, Any]
 
 
 class Stage(IntEnum):
     """What must be true before what. A round holds changes of one stage."""
 
+    PREFLIGHT = 0
+    """What would fail later, before anything changes."""
     SOURCES = 1
     """Where packages come from, and what may not happen by itself."""
     PACKAGES = 2
@@ -35,6 +40,14 @@ class Write:
     path: str
     content: str
     mode: int = 0o644
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remove:
+    """Take away a file of ours."""
+
+    do: ClassVar[str] = "remove"
+    path: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +69,16 @@ class Keyring:
     url: str
     sha256: str | None
     fingerprint: str
+    proxy: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disable:
+    """Switch off the apt sources of a file that name a URI; its other sources stay."""
+
+    do: ClassVar[str] = "disable"
+    path: str
+    uri: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,7 +134,7 @@ class Reboot:
     do: ClassVar[str] = "reboot"
 
 
-Action = Write | Run | Keyring | Apt | Unpack | Seal | Switch | Reboot
+Action = Write | Remove | Run | Keyring | Disable | Apt | Unpack | Seal | Switch | Reboot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,7 +237,7 @@ class Plan:
     def to_data(self) -> dict[str, Any]:
         """The plan as JSON, whole: what is saved, compared and printed."""
         return {
-            "schema": 1,
+            "schema": SCHEMA,
             "host": self.host,
             "stack": self.stack,
             "fingerprint": self.fingerprint,

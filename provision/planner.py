@@ -19,8 +19,8 @@ def plan(host: str, want: Want, raw: Json) -> Plan:
     Raises ProvisionError when the promises of the changes never lead to an empty plan.
     """
     rounds: list[Round] = []
-    now, awaited = _round(want, raw)
-    one = now
+    awaited = tuple(c for r in resources.ORDER for c in _ask(r, want, raw) if c.awaited)
+    one = _round(want, raw)
     while one.changes:
         if len(rounds) == ROUND_LIMIT:
             again = ", ".join(change.id for change in one.changes)
@@ -29,27 +29,28 @@ def plan(host: str, want: Want, raw: Json) -> Plan:
         if not one.actionable:
             break
         raw = merge(raw, *(change.makes for change in one.changes))
-        one, _ = _round(want, raw)
+        one = _round(want, raw)
     return Plan(host=host, stack=want.stack.name, rounds=tuple(rounds), awaited=awaited)
 
 
-def _round(want: Want, raw: Json) -> tuple[Round, tuple[Change, ...]]:
+def _round(want: Want, raw: Json) -> Round:
     """The changes of the first stage that has any.
 
     Within it each resource plans from the facts that the changes before it promise.
     """
     for stage in Stage:
         changes: list[Change] = []
-        awaited: list[Change] = []
         for resource in resources.ORDER:
             if stage != resource.STAGE:
                 continue
             for change in _ask(resource, want, raw):
-                (awaited if change.awaited else changes).append(change)
+                if change.awaited:
+                    continue
+                changes.append(change)
                 raw = merge(raw, change.makes) if change.makes else raw
         if changes:
-            return Round(changes=tuple(changes)), tuple(awaited)
-    return Round(changes=()), tuple(awaited)
+            return Round(changes=tuple(changes))
+    return Round(changes=())
 
 
 def _ask(resource: resources.Resource, want: Want, raw: Json) -> list[Change]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tomllib
 from datetime import date
 from functools import cached_property
@@ -56,6 +57,8 @@ class DriverPackages(Table):
     revision: Version
     """What the distribution adds to the driver's version, such as '-1'."""
     packages: tuple[PackageName, ...]
+    module: PackageName
+    """The package whose installation has DKMS build the kernel module."""
     pinned: tuple[PackageName, ...]
     archive: str
     """Release origin of the distribution's own archive, whose builds are kept out."""
@@ -66,6 +69,8 @@ class Driver(Table):
 
     version: Version
     open: bool
+    unwanted: tuple[str, ...]
+    """Patterns (fnmatch) of packages that are not kept beside it."""
     debian: DriverPackages
     ubuntu: DriverPackages
 
@@ -82,6 +87,8 @@ class Toolkit(Table):
     version: Version
     driver: Version
     """Least driver that runs what it builds."""
+    glibc_below: Version | None = None
+    """The first glibc whose headers its nvcc can't read."""
 
 
 class Compilers(Table):
@@ -115,6 +122,8 @@ class System(Table):
     toolkit: dict[str, Toolkit]
     compilers: Compilers
     repository: dict[str, Repository]
+    space: dict[str, float]
+    """Mount point → GiB that must be free before anything is installed."""
 
 
 class Stack(Table):
@@ -123,7 +132,14 @@ class Stack(Table):
     name: str
     system: System
     date: date
+    toolkits: tuple[str, ...]
+    """Which of the system's toolkits it wants."""
     environment: dict[str, Environment]
+
+    @property
+    def toolkit(self) -> dict[str, Toolkit]:
+        """Release → toolkit, those that this stack wants."""
+        return {release: self.system.toolkit[release] for release in self.toolkits}
 
     @cached_property
     def locks(self) -> dict[str, Lock]:
@@ -158,7 +174,9 @@ class Uv(Table):
 def names() -> list[str]:
     """The stacks there are."""
     return sorted(
-        path.stem for path in FOLDER.glob("*.toml") if "system" in tomllib.loads(path.read_text())
+        path.stem
+        for path in FOLDER.glob("*.toml")
+        if re.search(r"^system *=", path.read_text(), re.MULTILINE)
     )
 
 
@@ -178,7 +196,12 @@ def load(name: str) -> Stack:
     if not system.is_file():
         raise UsageError(f"{path.name}: system: there is no file {system.name} beside it")
     table = validated(System, _read(system), system.name)
-    return validated(Stack, {**data, "name": name, "system": table}, path.name)
+    found = validated(Stack, {**data, "name": name, "system": table}, path.name)
+    for release in found.toolkits:
+        if release not in table.toolkit:
+            known = ", ".join(table.toolkit)
+            raise UsageError(f"{path.name}: toolkits: {system.name} has {known}, not {release!r}")
+    return found
 
 
 def load_uv() -> Uv:

@@ -10,7 +10,8 @@ from provision import stack
 from provision.errors import ProvisionError, UsageError
 from provision.inventory import Host
 from provision.stack import Repository
-from provision.transport import Ssh, Transport, resolve
+from provision.transport import Transport
+from provision.transport.local import Local
 from provision.want import Want
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ class Target:
     transport: Transport
 
 
-def target(host: Host, *, start: Callable[[str], None] | None = None) -> Target:
+def target(
+    host: Host, *, start: Callable[[str], None] | None = None, accept_new: bool = False
+) -> Target:
     """Make a host ready. A lab host that is down is started when `start`, told of it, is given.
 
     Raises UsageError for a wrong stack or SSH configuration, ProvisionError for a lab host
@@ -39,8 +42,20 @@ def target(host: Host, *, start: Callable[[str], None] | None = None) -> Target:
         uv=stack.load_uv(),
         gpus=host.gpus,
         repository=host.repository,
+        site=host.site,
     )
-    return Target(host=host, want=want, transport=Ssh(host, resolve(host)))
+    return Target(host=host, want=want, transport=_transport(host, accept_new=accept_new))
+
+
+def _transport(host: Host, *, accept_new: bool) -> Transport:
+    if host.connection == "local":
+        return Local(host.name)
+    from provision.transport.address import resolve
+    from provision.transport.ssh import Ssh  # Fabric and paramiko are for SSH alone
+    from provision.transport.trust import Trust
+
+    trust = Trust(fingerprint=host.host_key, accept_new=accept_new)
+    return Ssh(host, resolve(host), trust)
 
 
 def lab_spec(host: Host) -> LabSpec:
@@ -54,7 +69,9 @@ def lab_spec(host: Host) -> LabSpec:
     return lab.LabSpec(
         name=host.name,
         suite=host.lab.suite,
+        flavour=host.lab.flavour,
         hardware=host.lab.hardware,
+        layer=host.lab.layer,
         memory=host.lab.memory_gib * 2**30 if host.lab.memory_gib else None,
     )
 

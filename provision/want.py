@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from provision.facts import Os
-from provision.inventory import Gpus
+from provision.inventory import Gpus, Site
 from provision.stack import DriverPackages, Repository, Stack, Uv
+
+if TYPE_CHECKING:
+    from provision.facts import Os
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,6 +19,7 @@ class Want:
     stack: Stack
     uv: Uv
     gpus: Gpus | None = None
+    site: Site = field(default_factory=Site)
     repository: Repository | None = None
     """Instead of the stack's own, such as a lab host's."""
 

@@ -22,12 +22,19 @@ SILENCE = 30.0
 """Seconds without a word, heartbeats included, after which a followed run's connection is dead."""
 
 BOOTSTRAP = (
-    "import os,sys;r=sys.stdin.buffer;z=r.read(int.from_bytes(r.read(8),'big'));"
+    "import os,sys;r=sys.stdin.buffer;any(l==b'firstlight\\n' for l in iter(r.readline,b''));"
+    "z=r.read(int.from_bytes(r.read(8),'big'));"
     "f=os.memfd_create('code');os.write(f,z);sys.path.insert(0,f'/proc/self/fd/{f}');"
     "from provision.remote.entry import main;main(r,z)"
 )
-"""Reads the package into memory and imports from there: nothing is left on the host."""
-ARGV = ("python3", "-I", "-c", BOOTSTRAP)
+"""Reads the package into memory and imports from there: nothing is left on the host.
+
+A password that sudo did not ask for stands before the first frame: lines are passed over up to
+the mark.
+"""
+MARK = b"firstlight\n"
+ARGV = ("/usr/bin/python3", "-I", "-c", BOOTSTRAP)
+"""The system's own Python: what a user's PATH finds first may be a conda environment."""
 
 
 @cache
@@ -69,13 +76,13 @@ def follow(transport: Transport, run: str) -> Iterator[dict[str, Any]]:
 
 def _frames(request: Mapping[str, Any], *more: bytes) -> bytes:
     parts = (package(), json.dumps(request).encode(), *more)
-    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+    return MARK + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
 def _ask(
     transport: Transport, request: Mapping[str, Any], *more: bytes, deadline: float
 ) -> dict[str, Any]:
-    result = transport.run(ARGV, _frames(request, *more), deadline=deadline)
+    result = transport.run(ARGV, _frames(request, *more), deadline=deadline, root=True)
     if result.exit:
         raise ProvisionError(
             f"{transport.host}: the {request['do']} failed: {_last(result.err)}",
@@ -97,9 +104,11 @@ def _event(host: str, line: str) -> dict[str, Any]:
             f"{host}: answered {line[:80]!r} instead of JSON",
             hint="a login script that prints to non-interactive shells does this",
         ) from error
+    if not isinstance(event, dict):
+        raise ProvisionError(f"{host}: answered {line[:80]!r}, expected a JSON mapping")
     if event.get("event") == "error":
         raise ProvisionError(f"{host}: {event['reason']}")
-    return dict(event)
+    return event
 
 
 def _last(text: str) -> str:

@@ -7,13 +7,18 @@ communicate with the driver (exit 9).
 from __future__ import annotations
 
 from provision.checks.finding import Action, Finding, compare, unknown
-from provision.facts import Absent, Dpkg, Driver, Facts, Nvml, Os, Unknown
+from provision.facts import Absent, Apt, Dpkg, Driver, Facts, Nvml, Os, Package, Unknown
 from provision.want import Want
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
     version = want.stack.system.driver.version
-    return [*_module(want, facts, version), _package(want, facts, version), _nvml(facts, version)]
+    return [
+        *_module(want, facts, version),
+        _package(want, facts, version),
+        *_pinned(want, facts),
+        _nvml(facts, version),
+    ]
 
 
 def _module(want: Want, facts: Facts, version: str) -> list[Finding]:
@@ -49,8 +54,10 @@ def _module(want: Want, facts: Facts, version: str) -> list[Finding]:
 
 
 def _package(want: Want, facts: Facts, version: str) -> Finding:
-    if not isinstance(facts.dpkg, Dpkg) or not isinstance(facts.os, Os):
+    if not isinstance(facts.dpkg, Dpkg):
         return _unseen("driver.package", version, facts.dpkg)
+    if not isinstance(facts.os, Os):
+        return _unseen("driver.package", version, facts.os)
     packages = want.driver_for(facts.os)
     if packages is None:
         return unknown(
@@ -62,10 +69,40 @@ def _package(want: Want, facts: Facts, version: str) -> Finding:
         "driver.package",
         name,
         expected=f"{version}{packages.revision}",
-        observed=there.version if there else "not installed",
+        observed=_state(there),
         action=Action.PROVISION,
         reason="the package is not the one wanted",
     )
+
+
+def _state(package: Package | None) -> str:
+    if package is None:
+        return "not installed"
+    return package.version if package.status == "installed" else package.status
+
+
+def _pinned(want: Want, facts: Facts) -> list[Finding]:
+    """apt's candidate is the wanted version: no upgrade would move it, whoever pins besides us."""
+    answers = facts.os, facts.apt, facts.dpkg
+    os, apt, dpkg = answers
+    if not (isinstance(os, Os) and isinstance(apt, Apt) and isinstance(dpkg, Dpkg)):
+        unseen = next(a for a in answers if isinstance(a, Unknown | Absent))
+        return [_unseen("driver.pinned", "held by its pin", unseen)]
+    names = want.driver_for(os)
+    if names is None:
+        return []
+    return [
+        compare(
+            "driver.pinned",
+            name,
+            expected=f"{want.stack.system.driver.version}{names.revision}",
+            observed=apt.policy[name].candidate if name in apt.policy else None,
+            action=Action.INSPECT,
+            reason="an upgrade would move it: see `apt-cache policy`, and /etc/apt/preferences.d",
+        )
+        for name in names.packages
+        if dpkg.packages.get(name)
+    ]
 
 
 def _nvml(facts: Facts, version: str) -> Finding:
@@ -82,6 +119,5 @@ def _nvml(facts: Facts, version: str) -> Finding:
 
 
 def _unseen(name: str, version: str, answer: object) -> Finding:
-    reason = answer.reason if isinstance(answer, Unknown) else "it is not on this host"
-    assert isinstance(answer, Unknown | Absent | Dpkg)  # noqa: S101 - told by the callers
-    return unknown(name, "host", expected=version, reason=reason)
+    reason = answer.reason if isinstance(answer, Unknown | Absent) else ""
+    return unknown(name, "host", expected=version, reason=reason or "it is not on this host")

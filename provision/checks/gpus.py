@@ -53,6 +53,20 @@ def _absent(index: int) -> Finding:
     )
 
 
+def _width(gpu: Gpu, subject: str) -> Finding:
+    if gpu.link_width is None or gpu.link_width_max is None:
+        reason = "nvidia-smi does not tell the width of its PCIe link"
+        return unknown("gpu.link_width", subject, expected="full width", reason=reason)
+    return compare(
+        "gpu.link_width",
+        subject,
+        expected=f"x{gpu.link_width_max}",
+        observed=f"x{gpu.link_width}",
+        action=Action.INSPECT,
+        reason=f"slot {gpu.slot}: reseat the card or its riser",
+    )
+
+
 def _rows(want: Want, gpu: Gpu) -> list[Finding]:
     subject = f"GPU {gpu.index}"
     model = want.gpus.model if want.gpus else gpu.name
@@ -65,14 +79,7 @@ def _rows(want: Want, gpu: Gpu) -> list[Finding]:
             action=Action.INSPECT,
             reason="another model than the inventory expects",
         ),
-        compare(
-            "gpu.link_width",
-            subject,
-            expected=f"x{gpu.link_width_max}",
-            observed=f"x{gpu.link_width}",
-            action=Action.INSPECT,
-            reason=f"slot {gpu.slot}: reseat the card or its riser",
-        ),
+        _width(gpu, subject),
         compare(
             "gpu.persistence",
             subject,

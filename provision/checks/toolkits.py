@@ -8,7 +8,7 @@ from provision.want import Want
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
-    wanted = want.stack.system.toolkit
+    wanted = want.stack.toolkit
     if not isinstance(facts.toolkits, Toolkits):
         reason = facts.toolkits.reason if isinstance(facts.toolkits, Unknown) else "none there"
         return [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from provision.lab.store import LabError, poll, run
+from provision.lab.store import LabError, lab_dir, poll, run
 
 ROOT = Path("/sys/fs/cgroup")
 HIERARCHIES = ("systemd", "unified", "memory", "pids")
@@ -23,12 +24,17 @@ def unified() -> bool:
 
 def scope(name: str) -> str:
     """The systemd scope of a host, on v2."""
-    return f"firstlight-lab-{name}.scope"
+    return f"firstlight-lab-{_own(name)}.scope"
 
 
 def _trees(name: str) -> list[Path]:
     parents = [ROOT / hierarchy for hierarchy in HIERARCHIES]
-    return [parent / "lab" / name for parent in parents if parent.is_dir()]
+    return [parent / "lab" / _own(name) for parent in parents if parent.is_dir()]
+
+
+def _own(name: str) -> str:
+    """Groups belong to the machine: a host of the same name in another cache has others."""
+    return f"{name}-{hashlib.sha256(str(lab_dir()).encode()).hexdigest()[:8]}"
 
 
 def prepare(name: str, memory: int | None, command: Sequence[str]) -> list[str]:
@@ -44,7 +50,7 @@ def prepare(name: str, memory: int | None, command: Sequence[str]) -> list[str]:
     for tree in _trees(name):
         tree.mkdir(parents=True)
     if memory is not None:
-        group = ROOT / "memory" / "lab" / name
+        group = ROOT / "memory" / "lab" / _own(name)
         (group / "memory.limit_in_bytes").write_text(str(memory))
         with contextlib.suppress(FileNotFoundError):  # without swap accounting
             (group / "memory.memsw.limit_in_bytes").write_text(str(memory))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import json
 import subprocess
 import tarfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, openpgp, record
+from provision.remote import apt, openpgp, record, sources
 from provision.remote.command import ENV
 from provision.remote.paths import BLOBS, MANIFEST, replace
 
@@ -28,6 +30,10 @@ QUIET = {
 """Nothing may ask a question: there is nobody to answer."""
 KEYRING_LIMIT = 1 << 20
 """Bytes that a key package may have; NVIDIA's has 4 kB."""
+
+DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
+LOCK_PATIENCE = 600.0
+"""Seconds, as long as apt-get is told to wait."""
 
 Action = Mapping[str, Any]
 
@@ -82,6 +88,11 @@ def _write(action: Action, context: Context) -> None:
     replace(Path(action["path"]), action["content"].encode(), action["mode"])
 
 
+def _remove(action: Action, context: Context) -> None:
+    context.say(f"remove {action['path']}")
+    Path(action["path"]).unlink(missing_ok=True)
+
+
 def _run(action: Action, context: Context) -> None:
     context.run(action["argv"], timeout=action["timeout"], env=action["env"])
 
@@ -89,7 +100,7 @@ def _run(action: Action, context: Context) -> None:
 def _keyring(action: Action, context: Context) -> None:
     context.say(f"fetch {action['url']}")
     try:
-        with urllib.request.urlopen(action["url"], timeout=60) as answer:  # noqa: S310
+        with _opener(action["proxy"]).open(action["url"], timeout=60) as answer:
             package = answer.read(KEYRING_LIMIT)
     except (urllib.error.URLError, OSError) as error:
         raise ActionFailed(f"{action['url']} can't be fetched: {error}") from error
@@ -106,11 +117,37 @@ def _keyring(action: Action, context: Context) -> None:
             f"{action['url']} brings keys {', '.join(found) or 'none'}, "
             f"the stack trusts {action['fingerprint']}"
         )
-    context.run(["dpkg", "--install", str(path)], timeout=120.0, env={})
+    _await_dpkg(context)
+    # The package's own list counts, also where somebody edited or deleted it.
+    force = ["--force-confnew", "--force-confmiss"]
+    context.run(["dpkg", *force, "--install", str(path)], timeout=120.0, env={})
+
+
+def _await_dpkg(context: Context) -> None:
+    """Wait for dpkg's lock: apt-get has an option for that, dpkg has none."""
+    if not DPKG_LOCK.exists():
+        return
+    end = time.monotonic() + LOCK_PATIENCE
+    with DPKG_LOCK.open("r+") as lock:
+        while True:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                if time.monotonic() > end:
+                    raise ActionFailed("another program holds dpkg's lock") from None
+                context.say("waiting for dpkg's lock")
+                time.sleep(1.0)
+            else:
+                return
+
+
+def _opener(proxy: str | None) -> urllib.request.OpenerDirector:
+    proxies = {"http": proxy, "https": proxy} if proxy else {}
+    return urllib.request.build_opener(urllib.request.ProxyHandler(proxies))
 
 
 def _keys(package: Path) -> list[str]:
-    """Fingerprints of all keys that a package would install under /usr/share/keyrings."""
+    """Fingerprints of all keys that a package would install where apt finds keys."""
     unpacked = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=False
     )
@@ -119,12 +156,21 @@ def _keys(package: Path) -> list[str]:
     found = []
     with tarfile.open(fileobj=io.BytesIO(unpacked.stdout)) as files:
         for member in files:
-            if "/usr/share/keyrings/" in member.name and (file := files.extractfile(member)):
+            places = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/trusted.gpg.d/")
+            if any(p in member.name for p in places) and (file := files.extractfile(member)):
                 try:
                     found += openpgp.fingerprints(file.read())
                 except ValueError as error:
                     raise ActionFailed(f"{member.name}: {error}") from error
     return found
+
+
+def _disable(action: Action, context: Context) -> None:
+    path = Path(action["path"])
+    context.say(f"switch off {action['uri']} in {path}")
+    text = path.read_text(encoding="utf-8")
+    switch = sources.disable_deb822 if path.suffix == ".sources" else sources.disable_lines
+    replace(path, switch(text, action["uri"]).encode(), path.stat().st_mode & 0o777)
 
 
 def _apt(action: Action, context: Context) -> None:
@@ -156,7 +202,8 @@ def _seal(action: Action, context: Context) -> None:
     if faults:
         more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
         raise ActionFailed(f"files differ from their RECORD: {', '.join(faults[:3])}{more}")
-    manifest = {"lock": action["lock"], "python": action["python"]}
+    files = record.stamp(release)
+    manifest = {"lock": action["lock"], "python": action["python"], "files": files}
     replace(release / MANIFEST, json.dumps(manifest).encode(), 0o644)
 
 
@@ -172,8 +219,10 @@ def _switch(action: Action, context: Context) -> None:
 
 ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "write": _write,
+    "remove": _remove,
     "run": _run,
     "keyring": _keyring,
+    "disable": _disable,
     "apt": _apt,
     "unpack": _unpack,
     "seal": _seal,

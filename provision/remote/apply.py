@@ -13,8 +13,8 @@ from typing import Any
 
 from provision.remote import journal
 from provision.remote.command import ENV, Failed, run
-from provision.remote.paths import LOCK, RUN, TOOL, private
-from provision.remote.runner import LOCK_PATIENCE, log_path, take_lock
+from provision.remote.paths import RUN, TOOL, private
+from provision.remote.runner import LOCK_PATIENCE, held, log_path
 
 Say = Callable[[Mapping[str, Any]], None]
 
@@ -61,7 +61,7 @@ def follow(name: str, say: Say) -> None:
     spoken = started
     say({"event": "following", "run": name})
     while True:
-        alive = _held() or time.monotonic() - started < START_PATIENCE
+        alive = held() or time.monotonic() - started < START_PATIENCE
         news = [*output.new(), *events.new()]
         for event in news:
             spoken = time.monotonic()
@@ -83,14 +83,6 @@ def _as_unit(name: str, argv: list[str]) -> None:
     said = run(["systemd-run", "--quiet", "--collect", f"--unit={TOOL}-{name}", *properties, *argv])
     if said.exit:
         raise Failed(f"systemd-run exits {said.exit}: {said.err.strip()}")
-
-
-def _held() -> bool:
-    lock = take_lock(0.0) if LOCK.exists() else None
-    if lock is None:
-        return LOCK.exists()
-    lock.close()
-    return False
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -10,13 +10,14 @@ from provision.remote.command import run
 
 INSTALL = re.compile(r"^Inst (\S+) (?:\[(\S+)\] )?\((\S+) ", re.MULTILINE)
 REMOVE = re.compile(r"^(?:Remv|Purg) (\S+) \[(\S+)\]", re.MULTILINE)
+UNMET = re.compile(r"^ .*(?:Depends|PreDepends|Conflicts|Breaks|Recommends): .*$", re.MULTILINE)
 
 
 def simulate(argv: Sequence[str]) -> dict[str, Any]:
     """Ask apt what a transaction would do; nothing is changed."""
     said = run([argv[0], "--simulate", *argv[1:]], timeout=120.0)
     if said.exit:
-        return {"install": {}, "remove": {}, "error": parse_error(said.err) or said.out[-500:]}
+        return {"install": {}, "remove": {}, "error": parse_error(said.out + said.err)}
     return {**parse(said.out), "error": None}
 
 
@@ -30,8 +31,9 @@ def parse(text: str) -> dict[str, Any]:
 
 def parse_error(text: str) -> str:
     """apt's refusal in one line: its errors, and the unmet dependencies they mean."""
-    lines = [line.strip() for line in text.splitlines()]
-    return "; ".join(line.removeprefix("E: ") for line in lines if line.startswith("E: "))
+    errors = [line.removeprefix("E: ") for line in text.splitlines() if line.startswith("E: ")]
+    unmet = [" ".join(line.split()) for line in UNMET.findall(text)]
+    return "; ".join([*errors, *unmet[:5]]) or text.strip()[-500:] or "apt gave no reason"
 
 
 def beyond(said: Mapping[str, Any], allowed: Mapping[str, Any]) -> list[str]:

@@ -15,9 +15,11 @@ def append(run: str, event: str, **fields: Any) -> None:  # noqa: ANN401 - any J
     """Write one event of a run, flushed to disk."""
     private(LOG)
     line = json.dumps({"time": round(time.time(), 3), "run": run, "event": event, **fields})
-    handle = os.open(JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    handle = os.open(JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        os.write(handle, line.encode() + b"\n")
+        size = os.fstat(handle).st_size
+        torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+        os.write(handle, b"\n" * torn + line.encode() + b"\n")
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -43,6 +45,15 @@ class Tail:
                 event = _read(line)
                 if event.get("run") == self.run:
                     yield event
+
+
+def last_run() -> str | None:
+    """The run that was started last, None where none ever was."""
+    if not JOURNAL.exists():
+        return None
+    with JOURNAL.open("rb") as file:
+        starts = [event["run"] for event in map(_read, file) if event.get("event") == "start"]
+    return str(starts[-1]) if starts else None
 
 
 def _read(line: bytes) -> dict[str, Any]:

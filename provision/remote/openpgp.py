@@ -25,6 +25,8 @@ def fingerprints(keyring: bytes) -> list[str]:
                 raise ValueError(f"key of OpenPGP version {body[0] if body else '?'}, expected 4")
             digest = hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body)  # noqa: S324
             found.append(digest.hexdigest().upper())
+    if not found:
+        raise ValueError("no key in it")
     return found
 
 
@@ -60,7 +62,10 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _new_length(data: bytes, at: int) -> tuple[int, int]:
-    first = data[at] if at < len(data) else 0
+    size = 1 if at >= len(data) or data[at] < 192 else 2 if data[at] < 224 else 5
+    if at + size > len(data):
+        raise ValueError("keyring is cut short")
+    first = data[at]
     if first < 192:
         return first, 1
     if first < 224:

@@ -29,30 +29,36 @@ def main(folder: str) -> None:
     order = json.loads((Path(folder) / "round.json").read_text())
     run = order["run"]
     lock = take_lock(LOCK_PATIENCE)
-    if lock is None:
-        journal.append(run, "end", ok=False, reason="another run holds this host")
+    if lock is None or journal.last_run() != order["after"]:
+        # Planned before another run changed the host: it must be planned anew.
+        shutil.rmtree(folder, ignore_errors=True)
+        journal.append(run, "end", ok=False, reboot=False, stale=True)
         return
     active = {"run": run, "who": order["who"], "since": time.time(), "pid": os.getpid()}
     replace(ACTIVE, json.dumps(active).encode(), 0o600)
-    changes = order["changes"]
     journal.append(
         run,
         "start",
         who=order["who"],
         fingerprint=order["fingerprint"],
-        changes=[change["id"] for change in changes],
+        changes=[change["id"] for change in order["changes"]],
     )
-    private(LOG)
-    with open(log_path(run), "ab", opener=_secret) as log:
-        context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
-        ok = all(_change(run, change, context) for change in changes)
-    reboots = ok and any(action["do"] == "reboot" for c in changes for action in c["actions"])
-    journal.append(run, "end", ok=ok, reboot=reboots)
+    ok = _changes(run, order, folder)
+    reboots = ok and any(a["do"] == "reboot" for c in order["changes"] for a in c["actions"])
+    shutil.rmtree(folder, ignore_errors=True)
     ACTIVE.unlink(missing_ok=True)
-    shutil.rmtree(folder)
+    journal.append(run, "end", ok=ok, reboot=reboots)
     if reboots:
         os.sync()
         subprocess.run(["systemctl", "reboot"], env=ENV, check=False)
+
+
+def _changes(run: str, order: Mapping[str, Any], folder: str) -> bool:
+    """All changes in order, up to the first that fails."""
+    private(LOG)
+    with open(log_path(run), "ab", opener=_secret) as log:
+        context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
+        return all(_change(run, change, context) for change in order["changes"])
 
 
 def log_path(run: str) -> Path:
@@ -72,12 +78,25 @@ def take_lock(patience: float) -> BinaryIO | None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > end:
+            # A probe holds it for an instant; a run, which says so, holds it for long.
+            if ACTIVE.exists() or time.monotonic() > end:
                 file.close()
                 return None
             time.sleep(0.05)
         else:
             return file
+
+
+def held() -> bool:
+    """Whether a run holds the host's lock; those who look share the lock for an instant."""
+    if not LOCK.exists():
+        return False
+    with LOCK.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _change(run: str, change: Mapping[str, Any], context: Context) -> bool:

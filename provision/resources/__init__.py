@@ -17,7 +17,9 @@ from provision.resources import (
     headers,
     nouveau,
     persistence,
+    preflight,
     reboot,
+    site,
     toolkits,
     unattended,
     uv,
@@ -39,7 +41,9 @@ class Resource(Protocol):
 
 
 ORDER: tuple[Resource, ...] = (
+    preflight,
     dpkg,
+    site,
     apt_source,
     apt_pins,
     unattended,

@@ -7,7 +7,7 @@ from typing import Any
 from provision.facts import Apt, Facts
 from provision.plan import Change, Run, Stage
 from provision.resources import apt_packages, apt_source, compilers, driver, headers, toolkits
-from provision.resources.known import known
+from provision.resources.known import NotKnown, known
 from provision.want import Want
 
 NAME = "apt_index"
@@ -34,9 +34,16 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         for resource in (headers, driver, toolkits, compilers)
         for name, version in resource.expected(want, facts).items()
     }
+    if apt.error:
+        raise NotKnown(
+            f"apt can't read its configuration: {apt.error}",
+            subject="configuration",
+            hint="mend the file that apt names; see: apt-cache policy",
+        )
     lacking = apt_packages.missing(wanted, known(facts.dpkg, "dpkg"))
     unseen = [name for name, version in lacking.items() if not _offered(apt, name, version)]
-    if not unseen or all(apt.fresh.get(uri) for uri in apt.sources):
+    read = bool(apt.policy) and all(apt.fresh.get(uri) for uri in apt.sources)
+    if not unseen or read:
         return []
     repository = apt_source.repository(want, known(facts.os, "os")).url.rstrip("/")
     return [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from provision.facts import Dpkg, Facts, Simulation, Unknown
-from provision.plan import Action, Apt, Change, Json, Stage
+from provision.facts import UNSEEN, Dpkg, Facts, Package, Simulation, Unknown
+from provision.plan import Action, Apt, Change, Json, Run, Stage
 from provision.resources.known import NotKnown, known
 
 Wanted = Mapping[str, str | None]
@@ -24,8 +24,18 @@ INSTALL = (
     "-o",
     "Dpkg::Options::=--force-confold",
 )
-NOT_YET = "?"
-"""A version that only apt will tell, when the transaction's round comes."""
+REINSTALL = (*INSTALL, "--reinstall")
+
+
+def installed(version: str) -> dict[str, Any]:
+    """What dpkg says of a package that was installed by name."""
+    return {"version": version, "status": "installed", "hold": False, "auto": False}
+
+
+def there(dpkg: Dpkg, name: str) -> Package | None:
+    """The package if it is properly installed."""
+    package = dpkg.packages.get(name)
+    return package if package and package.status == "installed" else None
 
 
 def missing(wanted: Wanted, dpkg: Dpkg) -> dict[str, str | None]:
@@ -41,80 +51,136 @@ def packages_change(
     subject: str,
     wanted: Wanted,
     why: str,
-    then: tuple[Action, ...] = (),
+    moved: Wanted | None = None,
+    unwanted: Iterable[str] = (),
     makes: Json | None = None,
 ) -> list[Change]:
-    """The change that installs what is missing; [] when nothing is.
+    """The change that installs what is missing and removes what is unwanted; [] when all is right.
 
+    `moved` are packages that came along with others and must follow to a version; they stay
+    apt's own to remove. What is right but may be removed by apt is marked as wanted.
     Raises NotKnown with apt's own words when it refuses the transaction.
     """
     dpkg = known(facts.dpkg, "dpkg")
-    lacking = missing(wanted, dpkg)
-    if not lacking:
-        return []
+    lacking = missing({**(moved or {}), **wanted}, dpkg)
+    gone = [name for name in unwanted if there(dpkg, name)]
+    if not lacking and not gone:
+        return _marked(resource, stage, dpkg, wanted)
     _available(lacking, facts)
-    apt = Apt(argv=_argv(lacking, dpkg))
-    said = _simulation(facts, apt)
+    apt = Apt(argv=_argv(lacking, gone, dpkg))
+    said = simulation(facts, apt)
     if said:
         apt = Apt(argv=apt.argv, install=said.install, remove=said.remove)
+    held = [name for name in lacking if (p := there(dpkg, name)) and p.hold]
+    then: tuple[Action, ...] = (Run(argv=("apt-mark", "hold", *held)),) if held else ()
+    follow = [name for name in lacking if name not in wanted and _auto(dpkg, name)]
+    then += (Run(argv=("apt-mark", "auto", *follow)),) if follow else ()
+    afterwards: dict[str, Any] = {
+        name: installed(_then(name, lacking, said)) | {"hold": name in held, "auto": name in follow}
+        for name in lacking
+    }
     return [
         Change(
             resource=resource,
             subject=subject,
             stage=stage,
-            before=", ".join(f"{name} {_now(dpkg, name)}" for name in lacking),
-            after=", ".join(f"{name} {_then(name, lacking, said)}" for name in lacking),
+            before=", ".join(f"{name} {_now(dpkg, name)}" for name in (*lacking, *gone)),
+            after=", ".join(
+                [f"{name} {_then(name, lacking, said)}" for name in lacking]
+                + [f"{name} removed" for name in gone]
+            ),
             why=why,
             actions=(apt, *then),
             makes={
                 **(makes or {}),
-                "dpkg": {
-                    "packages": {
-                        **{
-                            name: {
-                                "version": _then(name, lacking, said),
-                                "status": "installed",
-                                "hold": False,
-                            }
-                            for name in lacking
-                        },
-                        **dict.fromkeys(apt.remove),
-                    }
-                },
+                "dpkg": {"packages": afterwards | dict.fromkeys([*gone, *apt.remove])},
             },
         )
     ]
 
 
+def _marked(resource: str, stage: Stage, dpkg: Dpkg, wanted: Wanted) -> list[Change]:
+    """Wanted packages that came as somebody's dependency: autoremove must not take them."""
+    auto = [name for name in wanted if _auto(dpkg, name)]
+    if not auto:
+        return []
+    return [
+        Change(
+            resource=resource,
+            subject=", ".join(auto),
+            stage=stage,
+            before="installed as a dependency",
+            after="installed by name",
+            why="`apt autoremove` would take it once what brought it is gone",
+            actions=(Run(argv=("apt-mark", "manual", *auto)),),
+            makes={"dpkg": {"packages": {name: {"auto": False} for name in auto}}},
+        )
+    ]
+
+
+def reinstalled(
+    resource: str,
+    stage: Stage,
+    facts: Facts,
+    *,
+    subject: str,
+    names: list[str],
+    why: str,
+    makes: Json,
+) -> Change:
+    """The change that unpacks packages anew, whose files or products are damaged."""
+    dpkg = known(facts.dpkg, "dpkg")
+    apt = Apt(argv=(*REINSTALL, *names))
+    said = simulation(facts, apt)
+    if said:
+        apt = Apt(argv=apt.argv, install=said.install, remove=said.remove)
+    return Change(
+        resource=resource,
+        subject=subject,
+        stage=stage,
+        before="damaged",
+        after=", ".join(f"{name} {_now(dpkg, name)} anew" for name in names),
+        why=why,
+        actions=(apt,),
+        makes=makes,
+    )
+
+
 def _right(dpkg: Dpkg, name: str, version: str | None) -> bool:
-    package = dpkg.packages.get(name)
-    if package is None or package.status != "installed":
-        return False
-    return version in (None, NOT_YET, package.version)
+    package = there(dpkg, name)
+    return package is not None and version in (None, UNSEEN, package.version)
+
+
+def _auto(dpkg: Dpkg, name: str) -> bool:
+    package = there(dpkg, name)
+    return package is not None and package.auto
 
 
 def _now(dpkg: Dpkg, name: str) -> str:
-    package = dpkg.packages.get(name)
-    return package.version if package and package.status == "installed" else "absent"
+    package = there(dpkg, name)
+    return package.version if package else "absent"
 
 
 def _then(name: str, lacking: Wanted, said: Simulation | None) -> str:
     simulated = said.install.get(name) if said else None
-    return lacking[name] or (simulated[1] if simulated else None) or NOT_YET
+    return lacking[name] or (simulated[1] if simulated else None) or UNSEEN
 
 
-def _argv(lacking: Wanted, dpkg: Dpkg) -> tuple[str, ...]:
-    moved = any(_now(dpkg, name) != "absent" for name in lacking)
-    options = ("--allow-downgrades",) if moved else ()
+def _argv(lacking: Wanted, gone: list[str], dpkg: Dpkg) -> tuple[str, ...]:
+    now = [package for name in (*lacking, *gone) if (package := there(dpkg, name))]
+    options = ["--allow-downgrades"] if now else []
+    options += ["--allow-change-held-packages"] if any(package.hold for package in now) else []
     names = (name if version is None else f"{name}={version}" for name, version in lacking.items())
-    return (*INSTALL, *options, *names)
+    return (*INSTALL, *options, *names, *(f"{name}-" for name in gone))
 
 
 def _available(lacking: Wanted, facts: Facts) -> None:
     """Raise NotKnown when an index that was read lacks an exact version."""
-    policy = known(facts.apt, "apt").policy
+    apt = known(facts.apt, "apt")
+    if apt.error:
+        raise NotKnown(f"apt can't read its configuration: {apt.error}", subject="configuration")
     for name, version in lacking.items():
-        offered: dict[str, Any] = dict(policy[name].versions) if name in policy else {}
+        offered = apt.policy[name].versions if name in apt.policy else {}
         if version is not None and version not in offered:
             raise NotKnown(
                 f"{name} {version} is not in any source's index",
@@ -123,7 +189,8 @@ def _available(lacking: Wanted, facts: Facts) -> None:
             )
 
 
-def _simulation(facts: Facts, apt: Apt) -> Simulation | None:
+def simulation(facts: Facts, apt: Apt) -> Simulation | None:
+    """What apt said it would do; None when it was not asked. Raises NotKnown when it refuses."""
     if isinstance(facts.simulations, Unknown):
         raise NotKnown(f"simulations: {facts.simulations.reason}", subject="simulations")
     said = facts.simulations.get(apt.key) if isinstance(facts.simulations, dict) else None

@@ -7,18 +7,22 @@ mixed origins end in "held broken packages".
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from provision import TOOL
 from provision.facts import Facts
-from provision.plan import Change, Stage
+from provision.plan import Apt, Change, Stage
 from provision.resources import driver
+from provision.resources.apt_packages import simulation, there
 from provision.resources.known import known
 from provision.resources.managed_file import file_change
 from provision.want import Want
 
 NAME = "apt_pins"
 STAGE = Stage.SOURCES
+VENDOR = "nvidia-driver-pinning-"
+PURGE = ("apt-get", "purge", "--yes", "-o", "DPkg::Lock::Timeout=600")
 PATH = f"/etc/apt/preferences.d/{TOOL}.pref"
 """A dot extension other than .pref would be silently ignored."""
 
@@ -35,7 +39,7 @@ def content(want: Want, facts: Facts) -> str:
         _pin(" ".join(packages.pinned), f"version {version}", 1001),
         *(
             _pin(toolkit.package, f"version {toolkit.version}", 1001)
-            for toolkit in want.stack.system.toolkit.values()
+            for toolkit in want.stack.toolkit.values()
         ),
         _pin("*nvidia* libcuda1", f"release o={packages.archive}", -1),
     ]
@@ -43,7 +47,35 @@ def content(want: Want, facts: Facts) -> str:
 
 
 def plan(want: Want, facts: Facts) -> list[Change]:
-    return file_change(
+    return [*_vendor_pins(facts), *_file(want, facts)]
+
+
+def _vendor_pins(facts: Facts) -> list[Change]:
+    """NVIDIA's own pinning packages go with their configuration, which would stay in force."""
+    dpkg = known(facts.dpkg, "dpkg")
+    names = [name for name in dpkg.packages if name.startswith(VENDOR) and there(dpkg, name)]
+    if not names:
+        return []
+    apt = Apt(argv=(*PURGE, *names))
+    said = simulation(facts, apt)
+    if said:
+        apt = Apt(argv=apt.argv, install=said.install, remove=said.remove)
+    return [
+        Change(
+            resource=NAME,
+            subject=", ".join(names),
+            stage=STAGE,
+            before="pins the driver",
+            after="removed",
+            why=f"the driver's version is pinned in {PATH} alone",
+            actions=(apt,),
+            makes={"dpkg": {"packages": dict.fromkeys(names)}},
+        )
+    ]
+
+
+def _file(want: Want, facts: Facts) -> list[Change]:
+    changes = file_change(
         NAME,
         STAGE,
         facts,
@@ -51,6 +83,8 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         content=content(want, facts),
         why="no upgrade may move the driver or the toolkits",
     )
+    # A file of ours that apt can't read may be why apt knows nothing at all.
+    return [replace(c, makes={**c.makes, "apt": {"error": None}}) for c in changes]
 
 
 def _pin(packages: str, pin: str, priority: int) -> str:

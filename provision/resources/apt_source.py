@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
+from urllib.parse import urlsplit
 
-from provision.facts import Facts, Os
-from provision.plan import Change, Keyring, Stage
+from provision.facts import Facts, Os, Source
+from provision.plan import Change, Disable, Keyring, Stage
+from provision.resources.apt_packages import installed
 from provision.resources.known import NotKnown, known
 from provision.stack import Repository
 from provision.want import Want, distribution
@@ -41,50 +44,67 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     apt = known(facts.apt, "apt")
     wanted = repository(want, os)
     uri = wanted.url.rstrip("/")
+    ours = f"/etc/apt/sources.list.d/cuda-{distribution(os)}-{os.arch}.list"
     sources = apt.sources.get(uri, [])
-    if len(sources) == 1 and sources[0].fingerprints == [wanted.fingerprint]:
+    right = [s for s in sources if s.fingerprints == [wanted.fingerprint]]
+    if len(sources) == 1 and right:
         return []
-    if sources:
-        files = ", ".join(f"{s.file} (signed by {s.signed_by})" for s in sources)
-        raise NotKnown(
-            f"{uri} is already a source, with another key or twice: {files}",
-            subject=uri,
-            hint="remove the lines written by hand, then plan again",
-        )
-    file = f"/etc/apt/sources.list.d/cuda-{distribution(os)}-{os.arch}.list"
-    return [
-        Change(
-            resource=NAME,
-            subject=uri,
-            stage=STAGE,
-            before="no source",
-            after=f"signed by {wanted.fingerprint}",
-            why="driver and toolkits come from NVIDIA's repository alone",
-            actions=(
-                Keyring(
-                    url=f"{uri}/{PACKAGE}_{VERSION}_all.deb",
-                    sha256=wanted.keyring_sha256,
-                    fingerprint=wanted.fingerprint,
-                ),
+    keep = next((s for s in right if s.file == ours), None)
+    others = [s for s in sources if s is not keep and s.file != ours]
+    changes = [_switched_off(uri, source, keep) for source in {s.file: s for s in others}.values()]
+    if keep:
+        return changes
+    proxy = None if urlsplit(uri).hostname in want.site.direct else want.site.proxy
+    return [*changes, _added(uri, wanted, ours, sources, proxy)]
+
+
+def _switched_off(uri: str, source: Source, keep: Source | None) -> Change:
+    left = [asdict(keep)] if keep else []
+    return Change(
+        resource=NAME,
+        subject=source.file,
+        stage=STAGE,
+        before=f"{uri} signed by {source.signed_by or 'any key'}",
+        after=f"{uri} switched off",
+        why="two sources for one repository contradict each other (Signed-By)",
+        actions=(Disable(path=source.file, uri=uri),),
+        makes={"apt": {"error": None, "sources": {uri: left}}},
+    )
+
+
+def _added(
+    uri: str, wanted: Repository, file: str, sources: list[Source], proxy: str | None
+) -> Change:
+    keys = ", ".join(key for source in sources for key in source.fingerprints)
+    return Change(
+        resource=NAME,
+        subject=uri,
+        stage=STAGE,
+        before=f"signed by {keys or 'any key'}" if sources else "no source",
+        after=f"signed by {wanted.fingerprint}",
+        why="driver and toolkits come from NVIDIA's repository alone",
+        actions=(
+            Keyring(
+                url=f"{uri}/{PACKAGE}_{VERSION}_all.deb",
+                sha256=wanted.keyring_sha256,
+                fingerprint=wanted.fingerprint,
+                proxy=proxy,
             ),
-            makes={
-                "apt": {
-                    "sources": {
-                        uri: [
-                            {
-                                "file": file,
-                                "suite": "/",
-                                "signed_by": KEYRING,
-                                "fingerprints": [wanted.fingerprint],
-                            }
-                        ]
-                    }
-                },
-                "dpkg": {
-                    "packages": {
-                        PACKAGE: {"version": VERSION, "status": "installed", "hold": False}
-                    }
+        ),
+        makes={
+            "apt": {
+                "error": None,
+                "sources": {
+                    uri: [
+                        {
+                            "file": file,
+                            "suite": "/",
+                            "signed_by": KEYRING,
+                            "fingerprints": [wanted.fingerprint],
+                        }
+                    ]
                 },
             },
-        )
-    ]
+            "dpkg": {"packages": {PACKAGE: installed(VERSION)}},
+        },
+    )

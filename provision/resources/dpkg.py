@@ -12,7 +12,7 @@ from provision.want import Want
 NAME = "dpkg"
 STAGE = Stage.SOURCES
 
-BROKEN = ("half-configured", "half-installed", "unpacked", "triggers-awaited", "triggers-pending")
+BROKEN = ("half-configured", "unpacked", "triggers-awaited", "triggers-pending")
 
 
 def query(want: Want) -> dict[str, Any]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatch
 from typing import Any
 
 from provision.facts import Facts, Module, Os
-from provision.plan import Change, Run, Stage
+from provision.plan import Change, Stage
 from provision.resources import headers
-from provision.resources.apt_packages import packages_change
+from provision.resources.apt_packages import packages_change, reinstalled, there
 from provision.resources.known import NotKnown, known
 from provision.stack import DriverPackages
 from provision.want import Want
 
 NAME = "driver"
 STAGE = Stage.PACKAGES
+PART = re.compile(r".*nvidia|libcuda(1|debugger1)(:|$)|libnv(cuvid|optix)")
+DRIVER_VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?-")
+"""Driver versions have three digits first; the container toolkit and other tools do not."""
 LICENSE = {True: "Dual MIT/GPL", False: "NVIDIA"}
 """What `modinfo -F license nvidia` prints for the open and the proprietary module."""
 
@@ -35,12 +40,35 @@ def packages(want: Want, os: Os) -> DriverPackages:
 
 
 def expected(want: Want, facts: Facts) -> dict[str, str | None]:
-    """Package → exact version: those wanted, and of those pinned what is installed."""
+    """Package → exact version."""
     names = packages(want, known(facts.os, "os"))
-    version = f"{want.stack.system.driver.version}{names.revision}"
-    there = known(facts.dpkg, "dpkg").packages
-    moved = (name for name in names.pinned if (p := there.get(name)) and p.status == "installed")
-    return dict.fromkeys((*names.packages, *moved), version)
+    return dict.fromkeys(names.packages, f"{want.stack.system.driver.version}{names.revision}")
+
+
+def strays(want: Want, facts: Facts) -> tuple[dict[str, str | None], list[str]]:
+    """Installed parts of a driver beside the wanted packages: those that follow, those that go.
+
+    A part follows when the wanted version of it exists, as it does of what the wanted packages
+    brought along; other branches and the distribution's own builds go, and so does what the
+    stack does not want beside it.
+    """
+    wanted = expected(want, facts)
+    version = next(iter(wanted.values()))
+    dpkg, policy = known(facts.dpkg, "dpkg"), known(facts.apt, "apt").policy
+    follow: dict[str, str | None] = {}
+    go: list[str] = []
+    for name in sorted(dpkg.packages.keys() - wanted.keys()):
+        package = there(dpkg, name)
+        if package is None:
+            continue
+        if any(fnmatch(name, pattern) for pattern in want.stack.system.driver.unwanted):
+            go.append(name)
+        elif PART.match(name) and DRIVER_VERSION.match(package.version):
+            if name in policy and version in policy[name].versions:
+                follow[name] = version
+            else:
+                go.append(name)
+    return follow, go
 
 
 def plan(want: Want, facts: Facts) -> list[Change]:
@@ -54,12 +82,15 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     kernels = headers.kernels(known(facts.boot, "boot"))
     module = {"version": driver.version, "license": LICENSE[driver.open]}
     built = {"kernel": {"available": dict.fromkeys(kernels, module)}}
+    follow, go = strays(want, facts)
     changes = packages_change(
         NAME,
         STAGE,
         facts,
         subject=driver.version,
         wanted=expected(want, facts),
+        moved=follow,
+        unwanted=go,
         why=f"stack {want.stack.name} wants driver {driver.version}, open modules, one origin",
         makes={**built, "driver": {"library": driver.version}},
     )
@@ -71,26 +102,22 @@ def _modules(want: Want, facts: Facts, kernels: list[str]) -> list[Change]:
     driver = want.stack.system.driver
     module = {"version": driver.version, "license": LICENSE[driver.open]}
     available = known(facts.kernel, "kernel").available
-    lacking = [kernel for kernel in kernels if not _right(available.get(kernel), want)]
+    lacking = [kernel for kernel in kernels if available.get(kernel) != Module(**module)]
+    if not lacking:
+        return []
+    seen = ", ".join(f"{_named(available.get(kernel))} for {kernel}" for kernel in lacking)
     return [
-        Change(
-            resource=NAME,
-            subject=f"module for {kernel}",
-            stage=STAGE,
-            before=_named(available.get(kernel)),
-            after=_named(Module(**module)),
-            why="the packages are installed, but DKMS has not built the module for this kernel",
-            actions=(Run(argv=("dkms", "autoinstall", "-k", kernel), timeout=1800.0),),
-            makes={"kernel": {"available": {kernel: module}}},
+        reinstalled(
+            NAME,
+            STAGE,
+            facts,
+            subject="module",
+            names=[packages(want, known(facts.os, "os")).module],
+            why=f"the packages are installed, but there is {seen}: DKMS must build it anew",
+            makes={"kernel": {"available": dict.fromkeys(lacking, module)}},
         )
-        for kernel in lacking
     ]
 
 
 def _named(module: Module | None) -> str:
     return f"{module.version} ({module.license})" if module else "no module"
-
-
-def _right(module: Module | None, want: Want) -> bool:
-    driver = want.stack.system.driver
-    return module == Module(version=driver.version, license=LICENSE[driver.open])

@@ -6,6 +6,7 @@ is mended by a new release, never in place.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -15,7 +16,7 @@ from provision import TOOL
 from provision.facts import Environment as There
 from provision.facts import Facts
 from provision.plan import Action, Change, Run, Seal, Stage, Switch, Write
-from provision.resources import uv
+from provision.resources import site, uv
 from provision.resources.known import NotKnown, known
 from provision.stack import Environment, Lock
 from provision.want import Want
@@ -44,20 +45,24 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         lock = want.stack.locks[name]
         changes += _awaited(name, environment)
         now = there.get(name)
-        reason = _reason(now, lock)
+        python = known(facts.os, "os").python.version
+        reason = _reason(now, lock, python)
         if reason:
-            python = known(facts.os, "os").python.version
             _fits(name, environment, python)
             changes.append(_release(want, name, now, reason, python))
     return changes
 
 
-def _reason(there: There | None, lock: Lock) -> str:
+def _reason(there: There | None, lock: Lock, python: str) -> str:
     """Why a new release is needed; '' when it is not."""
     if there is None or there.release is None:
         return "there is none yet"
+    if there.lock is None:
+        return "its manifest is gone or damaged"
     if there.lock != lock.sha256:
         return "the lock has changed"
+    if there.python is None or _minor(there.python) != _minor(python):
+        return f"it is for Python {there.python}, the host now has {python}"
     wanted = lock.versions
     moved = sorted(
         f"{name} {there.distributions.get(name) or 'absent'} "
@@ -65,7 +70,13 @@ def _reason(there: There | None, lock: Lock) -> str:
         for name in wanted.keys() | there.distributions.keys()
         if wanted.get(name) != there.distributions.get(name)
     )
-    return f"it has drifted: {', '.join(moved)}" if moved else ""
+    if moved:
+        return f"it has drifted: {', '.join(moved)}"
+    return "" if there.intact else "files in it were changed since it was sealed"
+
+
+def _minor(python: str) -> list[str]:
+    return python.split(".")[:2]
 
 
 def _fits(name: str, environment: Environment, python: str) -> None:
@@ -80,21 +91,23 @@ def _fits(name: str, environment: Environment, python: str) -> None:
 def _release(want: Want, name: str, there: There | None, reason: str, python: str) -> Change:
     lock = want.stack.locks[name]
     past = there.releases if there else []
-    made = [int(r.rpartition("-")[2]) for r in past if r.startswith(lock.sha256[:12])]
+    mine = re.compile(rf"{lock.sha256[:12]}-(\d+)")
+    made = [int(found[1]) for one in past if (found := mine.fullmatch(one))]
     release = f"{lock.sha256[:12]}-{max(made, default=0) + 1}"
     root = f"{ROOT}/{name}"
     path = f"{root}/releases/{release}"
     locked = f"{root}/locks/{lock.sha256[:12]}.txt"
     tool = uv.path(want)
+    env = ENV | site.environment(want.site)
     actions: tuple[Action, ...] = (
         Write(path=locked, content=lock.text),
-        Run(argv=(tool, "venv", "--python", INTERPRETER, path), env=ENV),
+        Run(argv=(tool, "venv", "--python", INTERPRETER, path), env=env),
         Run(
             argv=(
                 *(tool, "pip", "install", "--python", f"{path}/bin/python", "--no-deps"),
                 *("--require-hashes", "--only-binary", ":all:", "--requirements", locked),
             ),
-            env=ENV,
+            env=env,
             timeout=3600.0,
         ),
         Seal(release=path, lock=lock.sha256, python=python),
@@ -114,6 +127,7 @@ def _release(want: Want, name: str, there: There | None, reason: str, python: st
                     "release": release,
                     "lock": lock.sha256,
                     "python": python,
+                    "intact": True,
                     "distributions": _only(lock.versions, there),
                     "releases": sorted([*past, release]),
                 }

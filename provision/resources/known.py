@@ -23,5 +23,5 @@ def known(answer: T | Absent | Unknown, name: str) -> T:
     if isinstance(answer, Unknown):
         raise NotKnown(f"{name}: {answer.reason}", subject=name)
     if isinstance(answer, Absent):
-        raise NotKnown(f"{name}: not on this host", subject=name)
+        raise NotKnown(f"{name}: {answer.reason or 'not on this host'}", subject=name)
     return answer

@@ -1,12 +1,12 @@
-"""A file of ours under /etc, told apart by its hash. Not a resource: what some of them share."""
+"""A file of ours on the host, told apart by its hash. Not a resource: what some of them share."""
 
 from __future__ import annotations
 
 import hashlib
 
-from provision.facts import Facts
-from provision.plan import Action, Change, Stage, Write
-from provision.resources.known import known
+from provision.facts import DIRECTORY, Facts, File
+from provision.plan import Action, Change, Remove, Stage, Write
+from provision.resources.known import NotKnown, known
 
 MODE = 0o644
 
@@ -17,28 +17,40 @@ def file_change(
     facts: Facts,
     *,
     path: str,
-    content: str,
+    content: str | None,
     why: str,
     then: tuple[Action, ...] = (),
 ) -> list[Change]:
-    """The change that gives the file its content and runs `then`; [] when it has it."""
-    digest = hashlib.sha256(content.encode()).hexdigest()
+    """The change that gives the file its content (None: takes it away) and runs `then`.
+
+    [] when it is so already.
+    """
     there = known(facts.files, "files").get(path)
-    if there and there.sha256 == digest and there.mode == MODE:
+    wanted = None
+    if content is not None:
+        wanted = File(sha256=hashlib.sha256(content.encode()).hexdigest(), mode=MODE)
+    if there == wanted:
         return []
+    if there and there.sha256 == DIRECTORY:
+        raise NotKnown(
+            f"{path} is a directory",
+            subject=path,
+            hint="move it away: a file of ours belongs there",
+        )
+    put = Remove(path=path) if content is None else Write(path=path, content=content, mode=MODE)
     return [
         Change(
             resource=resource,
             subject=path,
             stage=stage,
-            before=_state(there.sha256 if there else None, there.mode if there else None),
-            after=_state(digest, MODE),
-            why=why,
-            actions=(Write(path=path, content=content, mode=MODE), *then),
-            makes={"files": {path: {"sha256": digest, "mode": MODE}}},
+            before=_state(there),
+            after=_state(wanted),
+            why=why if wanted else "the inventory no longer asks for it",
+            actions=(put, *then),
+            makes={"files": {path: {"sha256": wanted.sha256, "mode": MODE} if wanted else None}},
         )
     ]
 
 
-def _state(digest: str | None, mode: int | None) -> str:
-    return "no file" if digest is None or mode is None else f"{digest[:12]} {mode:04o}"
+def _state(file: File | None) -> str:
+    return f"{file.sha256[:12]} {file.mode:04o}" if file else "no file"

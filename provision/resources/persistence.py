@@ -23,6 +23,8 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     unit = known(facts.units, "units").get(UNIT)
     if unit == WANTED:
         return []
+    masked = unit is not None and unit.enabled.startswith("masked")
+    unmask = (Run(argv=("systemctl", "unmask", UNIT), timeout=60.0),) if masked else ()
     return [
         Change(
             resource=NAME,
@@ -31,7 +33,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
             before=f"{unit.active}, {unit.enabled}" if unit else "no such unit",
             after="active, enabled",
             why="without it each first use of an idle GPU initialises it anew",
-            actions=(Run(argv=("systemctl", "enable", "--now", UNIT), timeout=60.0),),
+            actions=(*unmask, Run(argv=("systemctl", "enable", "--now", UNIT), timeout=60.0)),
             makes={"units": {UNIT: {"active": "active", "enabled": "enabled"}}},
         )
     ]

@@ -85,12 +85,21 @@ def host(site: Site) -> Host:
     return Host(OnOurLogin(site.target))
 
 
+def is_up(name: str) -> bool:
+    found = lab.find(name)
+    return found is not None and found.running
+
+
 def _look(host: inventory.Host) -> Site | str:
     if host.lab and (reason := lab.unavailable()):
         pytest.skip(f"no lab host can stand here: {reason}")
     try:
-        there = target(host, start=lambda _: None) if host.lab else target(host)
-        seen = engine.provision(there, lambda _: None) if host.lab else engine.look(there)
+        if host.lab and not is_up(host.name):
+            there = target(host, start=lambda _: None)
+            seen = engine.provision(there, lambda _: None)
+        else:
+            there = target(host)
+            seen = engine.look(there)
     except ProvisionError as error:
         return f"{error.what}\nhint: {error.hint}"
     return Site(there, seen, checks.check(there.want, seen.facts, seen.plan))

@@ -11,7 +11,7 @@ def test_driver_package_has_the_wanted_version(site, host):
 
 
 def test_toolkits_stand_side_by_side(site, host):
-    for release, toolkit in site.target.want.stack.system.toolkit.items():
+    for release, toolkit in site.target.want.stack.toolkit.items():
         assert host.package(toolkit.package).version == toolkit.version
         assert f"release {release}" in host.check_output(f"/usr/local/cuda-{release}/bin/nvcc -V")
 

@@ -31,17 +31,26 @@ class Journey:
         return self.looks[-1]
 
 
-def lab_host(name: str, suite: str) -> inventory.Host:
+KINDS = {
+    "bookworm": ("{suite: bookworm}", "lab"),
+    "trixie": ("{suite: trixie}", "lab-cuda131"),  # nvcc 12.8 can't work with its glibc
+    "ubuntu2404": ("{flavour: ubuntu2404, suite: bookworm}", "lab"),
+}
+"""Kind of host → its lab entry and stack; Ubuntu is Debian in Ubuntu's dress."""
+
+
+def lab_host(kind: str) -> inventory.Host:
+    settings, stack = KINDS[kind]
     text = (
-        f"default: {name}\nhosts:\n  {name}:\n    lab: {{suite: {suite}}}\n    stack: lab\n"
-        f"    gpus: {{count: 8, model: {MODEL}}}\n"
+        f"default: t-way-{kind}\nhosts:\n  t-way-{kind}:\n    lab: {settings}\n"
+        f"    stack: {stack}\n    gpus: {{count: 8, model: {MODEL}}}\n"
     )
     return inventory.parse(text, "test.yaml").select()[0]
 
 
-@pytest.fixture(scope="module", params=["bookworm", "trixie"])
+@pytest.fixture(scope="module", params=KINDS)
 def journey(request):
-    host = lab_host(f"t-way-{request.param}", request.param)
+    host = lab_host(request.param)
     lab.up(lab_spec(host), fresh=True, say=lambda _: None)
     way = Journey(target(host))
     try:
@@ -84,7 +93,7 @@ def test_the_reboot_was_one(journey):
 
 def test_a_right_host_costs_one_session_and_one_command(journey):
     before = lab.sshd_sessions(journey.target.host.name)
-    there = target(lab_host(journey.target.host.name, journey.target.host.lab.suite))
+    there = target(lab_host(journey.target.host.name.removeprefix("t-way-")))
     seen = engine.provision(there, lambda _: None)
     there.transport.close()
     assert seen.plan.empty
@@ -121,7 +130,8 @@ def alias(journey, tmp_path_factory):
     config = there.ssh_config.read_text().replace(f"Host {there.name}", "Host gpu01")
     (folder / "ssh_config").write_text(config)
     (folder / "inventory.yaml").write_text(
-        f"default: gpu01\nhosts:\n  gpu01:\n    ssh_config: {folder}/ssh_config\n    stack: lab\n"
+        f"default: gpu01\nhosts:\n  gpu01:\n    ssh_config: {folder}/ssh_config\n"
+        f"    stack: {journey.target.want.stack.name}\n"
         f"    gpus: {{count: 8, model: {MODEL}}}\n"
         f"    repository: {{url: '{there.repository}', fingerprint: {there.key_fingerprint}}}\n"
     )

@@ -44,7 +44,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suite", choices=["bookworm", "trixie"])
     suite = parser.parse_args().suite
-    text = f"default: record\nhosts:\n  record: {{lab: {{suite: {suite}}}, stack: lab}}\n"
+    stack = "lab" if suite == "bookworm" else "lab-cuda131"
+    text = f"default: record\nhosts:\n  record: {{lab: {{suite: {suite}}}, stack: {stack}}}\n"
     host = inventory.parse(text, "record.yaml").select()[0]
     lab.up(lab_spec(host), fresh=True, say=print)
     there = target(host)

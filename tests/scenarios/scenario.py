@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from provision import facts, stack
-from provision.inventory import Gpus
+from provision.inventory import Gpus, Site
 from provision.plan import Change, Plan
 from provision.report import action_lines
 from provision.stack import Repository
@@ -78,6 +78,7 @@ def _want(data: dict[str, Any]) -> Want:
         uv=stack.load_uv(),
         gpus=Gpus(**data["gpus"]) if "gpus" in data else None,
         repository=Repository(**repository) if repository else None,
+        site=Site(**data.get("site", {})),
     )
 
 

@@ -1,54 +1,29 @@
 """Checks: for each, what is right, what is wrong, and what could not be found out."""
 
 import json
-from functools import cache
-from pathlib import Path
 
 import pytest
+import samples
+from samples import ABSENT, DRIVER, MODEL, TIMEOUT, WANT
 
-from provision import checks, facts, planner, stack
+from provision import checks, facts
 from provision.checks.finding import Action, compare, unknown
 from provision.inventory import Gpus
 from provision.plan import Change, Plan, Round, Stage
 from provision.want import Want
 
-RECORDED = json.loads((Path(__file__).parent / "captures" / "facts-finished.json").read_text())
-MODEL = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
-WANT = Want(
-    stack=stack.load("lab"),
-    uv=stack.load_uv(),
-    gpus=Gpus(count=2, model=MODEL),
-    repository=stack.Repository(
-        url="http://deb.example/cuda/debian12",
-        fingerprint="685771FB645A3AA402ADB97C09D34A4D3B14C1AA",
-    ),
-)
-DRIVER = WANT.stack.system.driver.version
 UNIT = "nvidia-persistenced.service"
 LOCKED = WANT.stack.locks["main"].versions
 DISTRIBUTIONS = f"{len(LOCKED)} distributions as locked"
 EMPTY = Plan(host="h", stack="lab", rounds=())
-TIMEOUT = {"status": "timeout", "reason": "no answer within 30 s"}
-ABSENT = {"status": "absent"}
-
-
-@cache
-def settled():
-    """The recorded host, brought to what is wanted today."""
-    raw = RECORDED
-    for one in planner.plan("h", WANT, raw).rounds:
-        assert one.actionable
-        raw = facts.merge(raw, *(change.makes for change in one.changes))
-    return raw
 
 
 def seen(*promises, cards=(), **answers):
-    """The recorded host's facts as the stack wants them; with what differs."""
-    raw = facts.merge(settled(), *promises)
+    """The finished host's facts; with what differs, also of single GPUs."""
+    found = samples.raw(*promises, **answers)
     for index, fields in cards:
-        raw["facts"]["gpus"]["value"][index].update(fields)
-    raw["facts"].update(answers)
-    return facts.parse(raw)
+        found["facts"]["gpus"]["value"][index].update(fields)
+    return facts.parse(found)
 
 
 def rows(*promises, want=WANT, plan=EMPTY, **more):
@@ -91,10 +66,10 @@ FAULTS = {
         ("driver.library", "host"),
         (DRIVER, "1.2", Action.PROVISION),
     ),
-    "another package": (
-        {"dpkg": {"packages": {"nvidia-open": {"version": "1.2-1"}}}},
-        ("driver.package", "nvidia-open"),
-        (f"{DRIVER}-1", "1.2-1", Action.PROVISION),
+    "a candidate that an upgrade would take": (
+        {"apt": {"policy": {"nvidia-open": {"candidate": "595.58.03-1"}}}},
+        ("driver.pinned", "nvidia-open"),
+        (f"{DRIVER}-1", "595.58.03-1", Action.INSPECT),
     ),
     "no package": (
         {"dpkg": {"packages": {"nvidia-open": None}}},
@@ -163,16 +138,29 @@ def test_one_fault_is_one_row_with_its_action(case):
     assert wrong[key].reason
 
 
+def test_a_package_of_another_version_is_one_fault_that_provisioning_mends():
+    promise = {"dpkg": {"packages": {"nvidia-open": {"version": "1.2-1"}}}}
+    wrong = {key: said(row) for key, row in rows(promise).items() if not row.ok}
+    assert wrong == {("driver.package", "nvidia-open"): (f"{DRIVER}-1", "1.2-1", Action.PROVISION)}
+
+
 def test_nvml_s_own_message_is_the_reason():
     row = rows({"nvml": {"exit": 18, "message": "version mismatch"}})["driver.nvml", "nvidia-smi"]
     assert row.reason == "version mismatch"
+
+
+@pytest.mark.parametrize("status", ["half-installed", "unpacked", "half-configured"])
+def test_a_package_that_is_not_properly_installed_is_not_as_wanted(status):
+    found = rows({"dpkg": {"packages": {"nvidia-open": {"status": status}}}})
+    assert not found["driver.package", "nvidia-open"].ok
 
 
 # --- what could not be found out ---------------------------------------------------------------
 
 UNSEEN = {
     "driver": [("driver.module", "host")],
-    "dpkg": [("driver.package", "host")],
+    "dpkg": [("driver.package", "host"), ("driver.pinned", "host")],
+    "apt": [("driver.pinned", "host")],
     "nvml": [("driver.nvml", "host")],
     "gpus": [("gpu.count", "host"), ("gpu.present", "GPU 0"), ("gpu.present", "GPU 1")],
     "toolkits": [("toolkit", f"CUDA {release}") for release in WANT.stack.system.toolkit],
@@ -196,6 +184,11 @@ def test_what_is_not_on_the_host_is_never_taken_for_fine(name):
     assert list(wrong) == UNSEEN[name]
     assert {row.action for row in wrong.values()} == {Action.INSPECT}
     assert all(row.reason for row in wrong.values())
+
+
+def test_a_distribution_that_is_unknown_has_the_probe_s_reason():
+    row = rows(os=TIMEOUT)["driver.package", "host"]
+    assert (row.action, row.reason) == (Action.INSPECT, TIMEOUT["reason"])
 
 
 def test_a_distribution_that_the_stack_has_no_driver_for():
@@ -271,6 +264,13 @@ def test_a_fault_of_one_gpu_is_a_row_of_that_gpu(case):
 
 def test_a_link_that_runs_slower_while_idle_is_fine():
     assert all(row.ok for row in rows(cards=[(0, {"link_gen": 1, "link_gen_max": 5})]).values())
+
+
+@pytest.mark.parametrize("fields", [{"link_width": None}, {"link_width_max": None}])
+def test_a_link_whose_width_nobody_tells_is_inspected(fields):
+    row = rows(cards=[(0, fields)])["gpu.link_width", "GPU 0"]
+    assert (row.observed, row.action) == ("unknown", Action.INSPECT)
+    assert row.reason
 
 
 def test_a_model_without_ecc_has_no_rows_about_it():

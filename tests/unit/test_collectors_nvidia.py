@@ -1,27 +1,14 @@
 """The parsers of what NVIDIA's tools and the kernel say about GPUs."""
 
-import json
 import threading
 from concurrent.futures import Future
-from pathlib import Path
 
 import pytest
+from samples import accepted, capture
 
 from provision import facts
 from provision.remote.collectors import driver, gpus, kernel, nvidia_smi, nvml, pci, topology
 from provision.remote.command import Failed, Missing, Output
-
-CAPTURES = Path(__file__).parent / "captures"
-
-
-def capture(name):
-    return (CAPTURES / name).read_text()
-
-
-def accepted(name, value):
-    """The fact that the controller makes of a collector's value after its way over the wire."""
-    wire = json.dumps({"schema": 1, "facts": {name: {"status": "ok", "value": value}}})
-    return getattr(facts.parse(json.loads(wire)), name)
 
 
 def said(name, status=0):
@@ -370,3 +357,14 @@ def test_no_pci_bus(tmp_path, monkeypatch):
     monkeypatch.setattr(pci, "BUS", tmp_path / "none")
     with pytest.raises(Missing, match="no PCI bus"):
         pci.collect({})
+
+
+@pytest.mark.parametrize("left", ["nvidia-uninstall", "nvidia-installer", None])
+def test_a_driver_of_a_run_file(tmp_path, monkeypatch, left):
+    names = [str(tmp_path / name) for name in ("nvidia-uninstall", "nvidia-installer")]
+    monkeypatch.setattr(driver, "UNINSTALLERS", names)
+    monkeypatch.setattr(driver, "_library", lambda: None)
+    if left:
+        (tmp_path / left).touch()
+    value = accepted("driver", driver.collect({}))
+    assert value.runfile == (str(tmp_path / left) if left else None)

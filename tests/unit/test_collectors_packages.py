@@ -4,11 +4,12 @@ import base64
 import hashlib
 import json
 import os
-from pathlib import Path
 
 import pytest
+from samples import accepted, capture
 
 from provision import facts
+from provision.remote import record
 from provision.remote.collectors import apt, compilers, dpkg, environments, files, toolkits, uv
 from provision.remote.command import Failed, Missing, Output
 
@@ -16,21 +17,10 @@ BODY = b"\x04 no real key"
 KEY = base64.b64encode(bytes([0xC6, len(BODY)]) + BODY).decode()
 """A keyring of one version 4 public key packet, RFC 4880's sections 4.2 and 12.2."""
 FINGERPRINT = hashlib.sha1(b"\x99\0" + bytes([len(BODY)]) + BODY).hexdigest().upper()  # noqa: S324
-CAPTURES = Path(__file__).parent / "captures"
 
 
-def capture(name):
-    return (CAPTURES / name).read_text()
-
-
-def accepted(name, value):
-    """The fact that the controller makes of a collector's value after its way over the wire."""
-    wire = json.dumps({"schema": 1, "facts": {name: {"status": "ok", "value": value}}})
-    return getattr(facts.parse(json.loads(wire)), name)
-
-
-def package(status, version="590.48.01-1", *, hold=False):
-    return facts.Package(version=version, status=status, hold=hold)
+def package(status, version="590.48.01-1", **marks):
+    return facts.Package(version=version, status=status, **marks)
 
 
 def test_dpkg_status():
@@ -38,7 +28,6 @@ def test_dpkg_status():
     value = accepted("dpkg", {"interrupted": False, "packages": packages})
     assert value.packages == {
         "adduser": package("installed", "3.134"),
-        "cuda-keyring": package("config-files", "1.1-1"),
         "libnvidia-ml1": package("installed"),
         "libnvidia-ml1:i386": package("installed"),
         "nvidia-kernel-open-dkms": package("half-configured"),
@@ -65,8 +54,51 @@ def test_no_dpkg(tmp_path, monkeypatch):
         dpkg.collect({"packages": []})
 
 
+def test_what_came_as_a_dependency(tmp_path, monkeypatch):
+    (tmp_path / "updates").mkdir()
+    (tmp_path / "status").write_text(capture("dpkg-status-half-configured.txt"))
+    (tmp_path / "extended_states").write_text(EXTENDED)
+    monkeypatch.setattr(dpkg, "ADMIN", tmp_path)
+    monkeypatch.setattr(dpkg, "EXTENDED", tmp_path / "extended_states")
+    value = accepted("dpkg", dpkg.collect({"packages": ["adduser"]}))
+    assert [name for name, one in value.packages.items() if one.auto] == ["libnvidia-ml1"]
+
+
+EXTENDED = """\
+Package: libnvidia-ml1
+Architecture: amd64
+Auto-Installed: 1
+
+Package: nvidia-open
+Architecture: amd64
+Auto-Installed: 0
+
+Package: elsewhere
+Architecture: amd64
+Auto-Installed: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (EXTENDED, {"libnvidia-ml1", "elsewhere"}),
+        (EXTENDED.replace("\n\n", "\n \n\n"), {"libnvidia-ml1", "elsewhere"}),
+        ("", set()),
+        ("Auto-Installed: 1\n", set()),
+    ],
+)
+def test_extended_states(text, expected):
+    assert dpkg.parse_auto(text, "amd64") == expected
+
+
+def test_a_dependency_of_a_foreign_architecture_is_not_the_native_package():
+    text = "Package: libnvidia-ml1\nArchitecture: i386\nAuto-Installed: 1\n"
+    assert "libnvidia-ml1" not in dpkg.parse_auto(text, "amd64")
+
+
 def policy(name):
-    value = {"policy": apt.parse_policy(capture(name)), "sources": {}, "fresh": {}}
+    value = {"error": None, "policy": apt.parse_policy(capture(name)), "sources": {}, "fresh": {}}
     return accepted("apt", value).policy
 
 
@@ -93,6 +125,12 @@ def test_policy_without_candidate():
 
 def test_policy_of_packages_that_apt_does_not_know():
     assert apt.parse_policy("") == {}
+
+
+def test_policy_of_nothing(monkeypatch):
+    said = "Package files:\n 100 /var/lib/dpkg/status\n     release a=now\nPinned packages:\n"
+    monkeypatch.setattr(apt, "run", lambda argv: Output(0, said, ""))
+    assert apt._policy([]) == ({}, None)
 
 
 def test_one_line_sources():
@@ -166,6 +204,10 @@ def host(tmp_path, monkeypatch):
     (parts / "c.list.save").write_text("not read\n")
     (tmp_path / "deb.example_cuda_Release").touch()
     os.utime(tmp_path / "deb.example_cuda_Release", (0, 0))
+    (tmp_path / "status").touch()
+    monkeypatch.setattr(apt, "ADMIN", tmp_path)
+    monkeypatch.setattr(apt, "run", lambda argv: Output(0, "", ""))
+    monkeypatch.setattr(apt, "parse_status", lambda text, wanted: {})
     monkeypatch.setattr(apt, "ETC", tmp_path)
     monkeypatch.setattr(apt, "LISTS", tmp_path)
     return tmp_path
@@ -184,6 +226,29 @@ def test_sources_of_a_host(host):
     assert second.fingerprints == [FINGERPRINT]
     assert value.sources["http://deb.example/other"][0].fingerprints == ["A" * 40]
     assert value.fresh == {"http://deb.example/cuda": True, "http://deb.example/other": False}
+
+
+CONFLICT = """\
+E: Conflicting values set for option Signed-By regarding source http://deb.example/cuda/ /: a != b
+E: The list of sources could not be read.
+"""
+
+
+def test_sources_that_contradict_each_other_leave_a_reason_and_no_policy(host, monkeypatch):
+    monkeypatch.setattr(apt, "run", lambda argv: Output(100, "", CONFLICT))
+    value = accepted("apt", apt.collect({"policy": ["gcc"]}))
+    assert value.error.startswith("Conflicting values set for option Signed-By")
+    assert value.policy == {}
+    assert len(value.sources["http://deb.example/cuda"]) == 2
+
+
+def test_apt_is_asked_about_the_driver_s_packages_whoever_installed_them(host, monkeypatch):
+    asked = []
+    monkeypatch.setattr(apt, "run", lambda argv: asked.append(argv) or Output(0, "", ""))
+    names = {"nvidia-driver-550": {}, "linux-image-6.1": {}, "gcc": {}}
+    monkeypatch.setattr(apt, "parse_status", lambda text, wanted: names)
+    apt.collect({"policy": ["gcc"]})
+    assert asked == [["apt-cache", "policy", "gcc", "nvidia-driver-550"]]
 
 
 def test_index_grows_old(host):
@@ -214,8 +279,12 @@ def test_files(tmp_path):
 
 
 def test_folder_is_no_file(tmp_path):
+    tmp_path.chmod(0o750)
+    value = accepted("files", {"/f": files.describe(tmp_path)})
+    assert value == {"/f": facts.File(sha256=facts.DIRECTORY, mode=0o750)}
+    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Failed, match="is not a regular file"):
-        files.describe(tmp_path)
+        files.describe(tmp_path / "pipe")
 
 
 def test_toolkits(tmp_path, monkeypatch):
@@ -265,7 +334,8 @@ def environment(tmp_path):
     packages = release / "lib/python3.12/site-packages"
     for name in ("Flash_Attn-2.8.3.dist-info", "torch-2.9.1+cu130.dist-info", "torch"):
         (packages / name).mkdir(parents=True)
-    (release / "firstlight.json").write_text('{"lock": "00ff", "python": "3.12.12"}')
+    manifest = {"lock": "00ff", "python": "3.12.12", "files": record.stamp(release)}
+    (release / "firstlight.json").write_text(json.dumps(manifest))
     (tmp_path / "releases/2026-10-01").mkdir()
     (tmp_path / "current").symlink_to("releases/2026-11-01")
     return tmp_path
@@ -279,6 +349,7 @@ def test_environments(environment):
             release="2026-11-01",
             lock="00ff",
             python="3.12.12",
+            intact=True,
             distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
             releases=["2026-10-01", "2026-11-01"],
         ),
@@ -295,10 +366,19 @@ def test_environment_before_the_first_switch(environment):
 
 def test_environment_without_manifest(environment):
     (environment / "current/firstlight.json").unlink()
-    with pytest.raises(FileNotFoundError, match="firstlight"):
-        environments.describe(environment)
-    with pytest.raises(Failed, match="lacks python"):
-        environments.parse_manifest('{"lock": ""}')
+    found = accepted("environments", {"main": environments.describe(environment)})["main"]
+    assert (found.release, found.lock, found.intact) == ("2026-11-01", None, False)
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"lock": "00ff"}'])
+def test_a_manifest_that_is_gone_or_damaged_says_nothing(text):
+    nothing = {"lock": None, "python": None, "files": None}
+    assert environments.parse_manifest(text) == nothing
+
+
+def test_environment_with_a_file_that_was_changed(environment):
+    (environment / "current/lib/python3.12/site-packages/torch/late.py").touch()
+    assert environments.describe(environment)["intact"] is False
 
 
 def test_environment_with_a_distribution_twice():

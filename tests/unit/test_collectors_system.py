@@ -1,10 +1,9 @@
 """The parsers of what the kernel, the firmware and systemd say about the machine."""
 
-import json
 import sys
-from pathlib import Path
 
 import pytest
+from samples import accepted, capture
 
 from provision import facts
 from provision.remote.collectors import (
@@ -20,18 +19,6 @@ from provision.remote.collectors import (
     versions,
 )
 from provision.remote.command import Failed, Missing, Output
-
-CAPTURES = Path(__file__).parent / "captures"
-
-
-def capture(name):
-    return (CAPTURES / name).read_text()
-
-
-def accepted(name, value):
-    """The fact that the controller makes of a collector's value after its way over the wire."""
-    wire = json.dumps({"schema": 1, "facts": {name: {"status": "ok", "value": value}}})
-    return getattr(facts.parse(json.loads(wire)), name)
 
 
 def test_os_release():
@@ -121,8 +108,7 @@ def test_iommu(tmp_path):
 @pytest.mark.parametrize("enabled", [True, False])
 def test_secure_boot_variable(tmp_path, enabled):
     (tmp_path / secure_boot.VARIABLE).write_bytes(bytes([6, 0, 0, 0, enabled]))
-    value = accepted("secure_boot", secure_boot.from_variables(tmp_path))
-    assert value == facts.SecureBoot(enabled=enabled)
+    assert secure_boot.from_variables(tmp_path) is enabled
 
 
 def test_secure_boot_that_cannot_be_told(tmp_path):
@@ -139,8 +125,48 @@ def test_secure_boot_that_cannot_be_told(tmp_path):
 def test_mokutil_where_sysfs_is_hidden(tmp_path, monkeypatch, state):
     said = Output(0, f"SecureBoot {state}\nPlatform is in Setup Mode\n", "")
     monkeypatch.setattr(secure_boot, "EFI", tmp_path / "none")
+    monkeypatch.setattr(secure_boot, "KEYS", ())
     monkeypatch.setattr(secure_boot, "run", lambda argv: said)
-    assert secure_boot.collect({}) == {"enabled": state == "enabled"}
+    value = accepted("secure_boot", secure_boot.collect({}))
+    assert value == facts.SecureBoot(enabled=state == "enabled", enrolled=None)
+
+
+@pytest.fixture
+def firmware(tmp_path, monkeypatch):
+    """A host with Secure Boot switched on, and the key that DKMS signs with."""
+    (tmp_path / "efivars").mkdir()
+    (tmp_path / "efivars" / secure_boot.VARIABLE).write_bytes(bytes([6, 0, 0, 0, 1]))
+    (tmp_path / "mok.pub").touch()
+    monkeypatch.setattr(secure_boot, "EFI", tmp_path)
+    monkeypatch.setattr(secure_boot, "KEYS", (tmp_path / "none", str(tmp_path / "mok.pub")))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("is already enrolled\n", True), ("is not enrolled\n", False)]
+)
+def test_the_key_that_modules_are_signed_with(firmware, monkeypatch, text, expected):
+    asked = []
+    monkeypatch.setattr(
+        secure_boot, "run", lambda argv: asked.append(argv) or Output(1, f"{argv[2]} {text}", "")
+    )
+    value = accepted("secure_boot", secure_boot.collect({}))
+    assert value == facts.SecureBoot(enabled=True, enrolled=expected)
+    assert asked == [["mokutil", "--test-key", str(firmware / "mok.pub")]]
+
+
+def test_a_host_that_has_no_key_yet_is_asked_nothing(firmware, monkeypatch):
+    (firmware / "mok.pub").unlink()
+    monkeypatch.setattr(secure_boot, "run", None)
+    assert secure_boot.collect({}) == {"enabled": True, "enrolled": None}
+
+
+def test_a_host_without_mokutil_still_has_secure_boot(firmware, monkeypatch):
+    def missing(argv):
+        raise Missing("no mokutil")
+
+    monkeypatch.setattr(secure_boot, "run", missing)
+    assert secure_boot.collect({})["enabled"] is True
 
 
 def test_no_efi(tmp_path, monkeypatch):

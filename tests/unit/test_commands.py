@@ -2,29 +2,19 @@
 
 import dataclasses
 import json
-from functools import cache
-from pathlib import Path
+import re
+import sys
+import threading
 
 import pytest
+from samples import BAD_END, DONE, END, FAILED, RECORDED, START, WANT, events, probed, raw
 
-from provision import commands, facts, inventory, planner, stack
+from provision import commands, engine, inventory
 from provision.errors import ProvisionError, TransportError, UsageError
-from provision.inventory import Gpus
 from provision.resources import nouveau
 from provision.target import Target
-from provision.transport import Recorded
-from provision.want import Want
+from provision.transport.recorded import Recorded
 
-RECORDED = json.loads((Path(__file__).parent / "captures" / "facts-finished.json").read_text())
-WANT = Want(
-    stack=stack.load("lab"),
-    uv=stack.load_uv(),
-    gpus=Gpus(count=2, model="NVIDIA RTX PRO 6000 Blackwell Server Edition"),
-    repository=stack.Repository(
-        url="http://deb.example/cuda/debian12",
-        fingerprint="685771FB645A3AA402ADB97C09D34A4D3B14C1AA",
-    ),
-)
 INVENTORY = """\
 default: a
 hosts:
@@ -36,32 +26,10 @@ groups:
 """
 
 
-@cache
-def settled():
-    """The recorded host, brought to what is wanted today."""
-    raw = RECORDED
-    for one in planner.plan("h", WANT, raw).rounds:
-        assert one.actionable
-        raw = facts.merge(raw, *(change.makes for change in one.changes))
-    return raw
-
-
-def finished(*promises):
-    """What the probe of such a host prints; with what differs."""
-    return json.dumps(facts.merge(settled(), *promises))
-
-
-FINISHED = finished()
-WITHOUT_FILE = finished({"files": {nouveau.PATH: None}})
-COLD = finished({"units": {"nvidia-persistenced.service": {"active": "failed"}}})
-RUN = [
-    json.dumps({"run": "r1", **event})
-    for event in (
-        {"event": "start"},
-        {"event": "done", "id": "a", "seconds": 0.0},
-        {"event": "end", "ok": True, "reboot": False},
-    )
-]
+FINISHED = probed()
+WITHOUT_FILE = probed({"files": {nouveau.PATH: None}})
+COLD = probed({"units": {"nvidia-persistenced.service": {"active": "failed"}}})
+RUN = events(START, DONE, END)
 UNREACHABLE = TransportError("no route", hint="look at the cable")
 
 
@@ -77,7 +45,7 @@ def hosts(monkeypatch):
     scripts = {}
     wants = []
 
-    def make(host, *, start=None):
+    def make(host, *, start=None, accept_new=False):
         transport = Recorded(host.name, scripts[host.name])
         return Target(host=host, want=wants[-1], transport=transport)
 
@@ -91,7 +59,11 @@ def hosts(monkeypatch):
 
 
 def plan(*names, groups=(), json=False, verbose=False, output=None):
-    return commands.plan(names, groups, json=json, verbose=verbose, output=output)
+    return commands.plan(names, groups, json=json, verbose=verbose, output=output, accept_new=False)
+
+
+def provision(*names):
+    return commands.provision(names, (), verbose=False, accept_new=False)
 
 
 def verify(*names, groups=(), json=False):
@@ -131,7 +103,59 @@ def test_one_host_s_failure_is_its_own(hosts, capsys):
     assert verify(groups=["all"]) == 1
     out, err = capsys.readouterr()
     assert err == "error: no route\n\nhint: look at the cable\n"
-    assert [line.split()[0] for line in out.splitlines()] == ["b", "c"]
+    checked = {line.split()[0] for line in out.splitlines() if "checks as expected" in line}
+    assert checked == {"b", "c"}
+
+
+def test_several_hosts_end_with_a_table_of_what_became_of_each(hosts, capsys):
+    hosts(a=[UNREACHABLE], b=[FINISHED], c=[COLD])
+    verify(groups=["all"])
+    lines = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("│")] for line in lines if "│" in line]
+    assert [row[:2] for row in rows] == [["a", "no route"], ["b", "as wanted"], ["c", "differs"]]
+    assert all(re.fullmatch(r"\d+\.\d s", row[2]) for row in rows)
+
+
+def test_one_host_alone_has_no_table(hosts, capsys):
+    hosts(a=[FINISHED])
+    verify("a")
+    assert "result" not in capsys.readouterr().out
+
+
+def test_hosts_are_worked_on_side_by_side(hosts, monkeypatch):
+    together = threading.Barrier(3, timeout=10)
+    hosts(a=[FINISHED], b=[FINISHED], c=[FINISHED])
+    look = engine.look
+
+    def meet(ready):
+        together.wait()
+        return look(ready)
+
+    monkeypatch.setattr(engine, "look", meet)
+    assert verify(groups=["all"]) == 0
+
+
+def in_turn(monkeypatch, first, then):
+    """Let one host begin only when another is done."""
+    done = threading.Event()
+    work = commands._one
+
+    def one(report, do, host):
+        if host.name == then:
+            assert done.wait(10)
+        outcome = work(report, do, host)
+        if host.name == first:
+            done.set()
+        return outcome
+
+    monkeypatch.setattr(commands, "_one", one)
+
+
+def test_data_of_several_hosts_stand_in_the_order_asked(hosts, monkeypatch, capsys):
+    hosts(a=[FINISHED], b=[FINISHED])
+    in_turn(monkeypatch, "b", "a")
+    assert plan("a", "b", json=True) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("names", "groups"), [(["z"], []), ([], ["z"]), (["a", "z"], [])])
@@ -147,11 +171,14 @@ def test_a_wrong_inventory_ends_2(tmp_path, capsys):
     assert "inventory.yaml" in capsys.readouterr().err
 
 
-def test_ctrl_c_ends_130_and_says_that_the_run_goes_on(capsys):
+def test_ctrl_c_ends_130_and_says_that_the_run_goes_on(capsys, monkeypatch):
     def interrupt(host):
         raise KeyboardInterrupt
 
-    assert commands.each(commands.Report(), ["a"], (), interrupt) == 130
+    monkeypatch.setattr(commands.os, "_exit", sys.exit)
+    with pytest.raises(SystemExit) as caught:
+        commands.each(commands.Report(), ["a"], (), interrupt)
+    assert caught.value.code == 130
     assert "the same command follows it" in capsys.readouterr().err
 
 
@@ -184,21 +211,23 @@ def test_a_blocked_plan_ends_1(hosts, capsys):
 def test_a_plan_as_json_stands_alone_on_stdout(hosts, capsys):
     hosts(a=[WITHOUT_FILE])
     assert plan("a", json=True) == 0
-    data = json.loads(capsys.readouterr().out)
+    data = json.loads(capsys.readouterr().out)["a"]
     assert (data["host"], data["empty"]) == ("a", False)
 
 
-def test_plans_of_several_hosts_are_a_list(hosts, capsys):
+def test_plans_of_several_hosts_stand_by_their_names(hosts, capsys):
     hosts(a=[FINISHED], b=[WITHOUT_FILE])
     assert plan("a", "b", json=True) == 0
     data = json.loads(capsys.readouterr().out)
-    assert [(one["host"], one["empty"]) for one in data] == [("a", True), ("b", False)]
+    assert {name: one["empty"] for name, one in data.items()} == {"a": True, "b": False}
 
 
-def test_a_plan_of_an_unreachable_host_is_no_plan(hosts, capsys):
-    hosts(a=[UNREACHABLE])
-    assert plan("a", json=True) == 1
-    assert json.loads(capsys.readouterr().out) == []
+def test_in_the_data_a_failure_stands_as_an_error(hosts, capsys):
+    hosts(a=[UNREACHABLE], b=[FINISHED])
+    assert plan("a", "b", json=True) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["a"] == {"error": "no route", "hint": "look at the cable"}
+    assert data["b"]["empty"]
 
 
 # --- saved plans -------------------------------------------------------------------------------
@@ -217,7 +246,7 @@ def saved(hosts, tmp_path, capsys):
 def test_a_saved_plan_is_the_plan_as_json_for_us_alone(saved, hosts, capsys):
     hosts(a=[WITHOUT_FILE])
     plan("a", json=True)
-    assert json.loads(saved.read_text()) == json.loads(capsys.readouterr().out)
+    assert json.loads(saved.read_text()) == json.loads(capsys.readouterr().out)["a"]
     assert saved.stat().st_mode & 0o777 == 0o600
 
 
@@ -230,7 +259,7 @@ def test_a_saved_plan_is_carried_out_when_the_host_still_gives_it(saved, hosts, 
 def test_a_saved_plan_is_not_carried_out_when_the_host_gives_another(saved, hosts, capsys):
     hosts(
         a=[
-            finished(
+            probed(
                 {"files": {nouveau.PATH: None}},
                 {"uv": {"/x": "1"}},
                 {"dpkg": {"interrupted": True}},
@@ -248,21 +277,43 @@ def test_a_saved_plan_for_a_host_that_is_right_by_now_does_nothing(saved, hosts,
 
 
 def test_a_saved_plan_that_fails_ends_1(saved, hosts, capsys):
-    failed = [
-        json.dumps(
-            {"run": "r1", "event": "failed", "id": "a", "reason": "sh exits 1", "log": ["x"]}
-        ),
-        json.dumps({"run": "r1", "event": "end", "ok": False}),
-    ]
-    hosts(a=[WITHOUT_FILE, failed])
+    hosts(a=[WITHOUT_FILE, events(START, FAILED, BAD_END)])
     assert commands.apply(saved, verbose=False) == 1
-    assert "a: sh exits 1\n  | x\n" in capsys.readouterr().err
+    assert "a: sh exits 1\n  | $ sh\n  | oops\n" in capsys.readouterr().err
 
 
 def test_a_saved_plan_of_a_host_that_the_inventory_lost(saved, tmp_path, capsys):
     (tmp_path / "inventory.yaml").write_text("default: b\nhosts:\n  b: {stack: lab}\n")
     assert commands.apply(saved, verbose=False) == 2
     assert "there is no host 'a'" in capsys.readouterr().err
+
+
+def test_a_saved_plan_that_changed_nothing_ends_1(saved, hosts, capsys):
+    hosts(a=[WITHOUT_FILE, RUN, WITHOUT_FILE])
+    assert commands.apply(saved, verbose=False) == 1
+    assert "was applied without an error, but the host is still" in capsys.readouterr().err
+
+
+def test_a_plan_that_is_blocked_is_not_saved(hosts, tmp_path):
+    hosts(a=[blocked()])
+    assert plan("a", output=tmp_path / "plan.json") == 1
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_a_saved_plan_that_is_blocked_is_not_carried_out(hosts, tmp_path, capsys):
+    hosts(a=[blocked()])
+    assert plan("a", json=True) == 1
+    data = json.loads(capsys.readouterr().out)["a"]
+    (tmp_path / "plan.json").write_text(json.dumps(data))
+    hosts(a=[blocked()])
+    assert commands.apply(tmp_path / "plan.json", verbose=False) == 1
+    assert "dpkg: no answer" in capsys.readouterr().err
+
+
+def test_a_plan_that_can_t_be_written_ends_2(hosts, tmp_path, capsys):
+    hosts(a=[FINISHED])
+    assert plan("a", output=tmp_path / "none" / "plan.json") == 2
+    assert "plan.json: can't be written: No such file" in capsys.readouterr().err
 
 
 def test_only_one_host_s_plan_is_saved(hosts, tmp_path, capsys):
@@ -281,6 +332,9 @@ BAD = {
     "no fingerprint": '{"host": "a", "rounds": []}',
     "no rounds": '{"host": "a", "fingerprint": "f"}',
     "facts": '{"schema": 1, "facts": {}}',
+    "no schema": '{"host": "a", "fingerprint": "f", "rounds": []}',
+    "a host that is a list": '{"schema": 1, "host": ["a"], "fingerprint": "f", "rounds": []}',
+    "rounds that are a number": '{"schema": 1, "host": "a", "fingerprint": "f", "rounds": 5}',
 }
 
 
@@ -294,6 +348,18 @@ def test_a_file_that_is_no_plan_ends_2(tmp_path, capsys, case):
     assert f"invoke plan --output '{file}'" in err
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"schema": 2, "host": "a", "fingerprint": "f", "rounds": []}',
+        '{"schema": 1, "host": "a", "fingerprint": "f", "rounds": [[{}]]}',
+    ],
+)
+def test_a_plan_of_another_shape_ends_2(tmp_path, text):
+    (tmp_path / "plan.json").write_text(text)
+    assert commands.apply(tmp_path / "plan.json", verbose=False) == 2
+
+
 @pytest.mark.parametrize("name", ["none.json", "."])
 def test_a_file_that_is_not_there_or_a_folder_ends_2(tmp_path, name):
     assert commands.apply(tmp_path / name, verbose=False) == 2
@@ -304,27 +370,27 @@ def test_a_file_that_is_not_there_or_a_folder_ends_2(tmp_path, name):
 
 def test_provision_ends_with_checks_on_the_last_look_and_the_cost(hosts, capsys):
     hosts(a=[FINISHED])
-    assert commands.provision(["a"], [], verbose=False) == 0
+    assert provision("a") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "a  1 SSH session(s), 1 command(s)"
     assert "checks as expected" in lines[-2]
 
 
 def test_provision_ends_3_when_a_check_finds_something(hosts, monkeypatch):
-    hosts(a=[finished({"nvml": {"exit": 18, "driver": None}})])
-    assert commands.provision(["a"], [], verbose=False) == 3
+    hosts(a=[probed({"nvml": {"exit": 18, "driver": None}})])
+    assert provision("a") == 3
 
 
 def test_provision_ends_1_when_a_round_fails(hosts):
     hosts(a=[WITHOUT_FILE, [json.dumps({"run": "r1", "event": "lost"})]])
-    assert commands.provision(["a"], [], verbose=False) == 1
+    assert provision("a") == 1
 
 
 def test_what_is_awaited_ends_provision_with_0_and_verify_with_3(hosts):
     main = WANT.stack.environment["main"].model_copy(update={"wheels": ("own-wheel==1.0",)})
     stack = WANT.stack.model_copy(update={"environment": {"main": main}})
     hosts(want=dataclasses.replace(WANT, stack=stack), a=[FINISHED], b=[FINISHED])
-    assert commands.provision(["a"], [], verbose=False) == 0
+    assert provision("a") == 0
     assert verify("b") == 3
 
 
@@ -332,16 +398,16 @@ def test_verify_as_json(hosts, capsys):
     hosts(a=[COLD], b=[UNREACHABLE])
     assert verify("a", "b", json=True) == 1
     data = json.loads(capsys.readouterr().out)
-    assert list(data) == ["a"]
+    assert data["b"]["error"] == "no route"
     assert "service" in [row["id"] for row in data["a"] if not row["ok"]]
 
 
 def test_facts_as_json_are_the_probe_s_own(hosts, capsys):
     hosts(a=[FINISHED], b=[FINISHED], c=[WITHOUT_FILE])
     assert commands.facts(["a"], [], json=True) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(FINISHED)
+    assert json.loads(capsys.readouterr().out) == {"a": raw()}
     assert commands.facts(["b", "c"], [], json=True) == 0
-    assert list(json.loads(capsys.readouterr().out)) == ["b", "c"]
+    assert json.loads(capsys.readouterr().out).keys() == {"b", "c"}
 
 
 def test_facts_for_people_name_every_collector(hosts, capsys):

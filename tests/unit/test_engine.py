@@ -1,29 +1,35 @@
 """The loop against a host that answers from a script: what is done, told, and refused."""
 
 import json
-from functools import cache
-from pathlib import Path
 
 import pytest
-
-from provision import engine, facts, inventory, planner, stack
-from provision.errors import TransportError
-from provision.resources import nouveau
-from provision.target import Target
-from provision.transport import Recorded
-from provision.want import Want
-
-RECORDED = json.loads((Path(__file__).parent / "captures" / "facts-finished.json").read_text())
-WANT = Want(
-    stack=stack.load("lab"),
-    uv=stack.load_uv(),
-    repository=stack.Repository(
-        url="http://deb.example/cuda/debian12",
-        fingerprint="685771FB645A3AA402ADB97C09D34A4D3B14C1AA",
-    ),
+from samples import (
+    BAD_END,
+    BOOT,
+    CHANGE,
+    DONE,
+    END,
+    FAILED,
+    REBOOT,
+    RECORDED,
+    START,
+    WANT,
+    WHOLE_RUN,
+    cut,
+    events,
+    output,
+    probed,
+    raw,
 )
+
+from provision import engine, inventory, planner
+from provision.errors import TransportError
+from provision.resources import apt_pins, nouveau, unattended
+from provision.target import Target
+from provision.transport import Cost
+from provision.transport.recorded import Recorded
+
 HOST = inventory.Host(name="h", where="inventory.yaml:3", address="h", stack="lab")
-BOOT = RECORDED["facts"]["boot"]["value"]["id"]
 
 PROBE, SIMULATE, APPLY, FOLLOW = (
     f'"do": "{do}"' for do in ("probe", "simulate", "apply", "follow")
@@ -36,46 +42,13 @@ def no_waiting(monkeypatch):
     monkeypatch.setattr(engine.time, "sleep", lambda seconds: None)
 
 
-@cache
-def settled():
-    """The recorded host, brought to what is wanted today."""
-    raw = RECORDED
-    for one in planner.plan("h", WANT, raw).rounds:
-        assert one.actionable
-        raw = facts.merge(raw, *(change.makes for change in one.changes))
-    return raw
-
-
-def finished(*promises, run=None):
-    """What the probe of such a host prints; with what differs."""
-    raw = facts.merge(settled(), *promises)
-    if run:
-        value = {"run": run, "who": "them@there", "since": 0.0}
-        raw["facts"]["run"] = {"status": "ok", "value": value}
-    del raw["facts"]["simulations"]
-    return json.dumps(raw)
-
-
-FINISHED = finished()
-WITHOUT_FILE = finished({"files": {nouveau.PATH: None}})
-WITHOUT_MODULE = finished({"driver": {"loaded": None, "flavour": None}})
-WITHOUT_PACKAGES = finished({"dpkg": {"packages": {"gcc": None}}})
-
-
-def events(*said, run="r1"):
-    """A followed run's lines."""
-    first = {"event": "following", "run": run}
-    return [json.dumps(event) for event in (first, *({"run": run, **one} for one in said))]
-
-
-START = {"event": "start", "who": "me", "changes": ["a"]}
-CHANGE = {"event": "change", "id": "a"}
-DONE = {"event": "done", "id": "a", "seconds": 0.1}
-FAILED = {"event": "failed", "id": "a", "reason": "sh exits 1", "log": ["$ sh", "oops"]}
-END = {"event": "end", "ok": True, "reboot": False}
-REBOOT = {"event": "end", "ok": True, "reboot": True}
-BAD_END = {"event": "end", "ok": False, "reboot": False}
-WHOLE_RUN = (START, CHANGE, DONE, END)
+FINISHED = probed()
+WITHOUT_FILE = probed({"files": {nouveau.PATH: None}})
+WITHOUT_MODULE = probed({"driver": {"loaded": None, "flavour": None}})
+NO_DRIVER = {"dpkg": {"packages": {"nvidia-open": None}}}
+NO_GCC = {"dpkg": {"packages": {"gcc": None}}}
+WITHOUT_DRIVER = probed(NO_DRIVER)
+WITHOUT_PACKAGES = probed(NO_GCC)
 
 
 class Outcome:
@@ -125,26 +98,48 @@ def test_what_differs_is_applied_and_looked_at_again():
     assert outcome.cost == (1, 3)
 
 
+def simulated(apt, *, install, remove=None):
+    """What the host says of one transaction."""
+    return json.dumps({apt.key: {"install": install, "remove": remove or {}, "error": None}})
+
+
+def transaction(facts):
+    """The apt transaction that planning from facts comes to first."""
+    (apt,) = planner.plan("h", WANT, facts).now.unasked
+    return apt
+
+
 def test_apt_is_asked_in_the_same_session_before_packages_are_planned():
-    plain = engine.look(Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, "{}")).target)
-    (apt,) = plain.plan.now.unasked
-    said = {apt.key: {"install": {"gcc": [None, "4:12"]}, "remove": {"old": "1"}, "error": None}}
-    outcome = Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, json.dumps(said)))
+    said = simulated(transaction(raw(NO_GCC)), install={"gcc": [None, "4:12"]}, remove={"old": "1"})
+    outcome = Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, said))
     look = engine.look(outcome.target)
     assert look.plan.now.unasked == ()
-    assert engine.order(look.plan.now)["allowed"] == {
+    assert engine.order(look)["allowed"] == {
         "install": {"gcc": [None, "4:12"]},
         "remove": {"old": "1"},
     }
     assert outcome.cost == (1, 2)
 
 
+def test_a_transaction_that_follows_from_apt_s_answer_is_asked_about_too():
+    toolkit = "cuda-toolkit-12-8"
+    first = transaction(raw(NO_DRIVER))
+    takes = simulated(first, install={"nvidia-open": [None, "590"]}, remove={toolkit: "12.8.1-1"})
+    then = transaction(raw(NO_DRIVER, {"simulations": json.loads(takes)}))
+    brings = simulated(then, install={toolkit: [None, "12.8.1-1"]})
+    outcome = Outcome((PROBE, WITHOUT_DRIVER), (SIMULATE, takes), (toolkit, brings))
+    look = engine.look(outcome.target)
+    assert look.plan.now.unasked == ()
+    assert list(engine.order(look)["allowed"]["install"]) == ["nvidia-open", toolkit]
+    assert outcome.host.script == []
+
+
 def test_an_order_is_the_plan_s_own_actions():
-    plan = engine.look(Outcome((PROBE, WITHOUT_FILE)).target).plan
-    order = json.loads(json.dumps(engine.order(plan.now)))
-    (change,) = plan.to_data()["rounds"][0]
+    look = engine.look(Outcome((PROBE, WITHOUT_FILE)).target)
+    order = json.loads(json.dumps(engine.order(look)))
+    (change,) = look.plan.to_data()["rounds"][0]
     assert order["changes"] == [{"id": change["id"], "actions": change["actions"]}]
-    assert order["fingerprint"] == plan.fingerprint
+    assert order["fingerprint"] == look.plan.fingerprint
 
 
 def test_a_blocked_plan_is_refused_before_anything_is_done():
@@ -152,7 +147,7 @@ def test_a_blocked_plan_is_refused_before_anything_is_done():
     blocked["facts"]["dpkg"] = {"status": "timeout", "reason": "no answer within 30 s"}
     outcome = Outcome((PROBE, json.dumps(blocked)))
     error = outcome.fail()
-    assert error.what == "h: dpkg:dpkg: dpkg: no answer within 30 s"
+    assert error.what == "h: preflight:dpkg: dpkg: no answer within 30 s"
     assert outcome.words == ["probing", "planned"]
 
 
@@ -191,31 +186,92 @@ def test_a_round_that_changed_nothing_is_never_taken_for_success():
     assert "invoke facts" in error.hint
 
 
+LACKS = (
+    {"files": {apt_pins.PATH: None}},
+    {"files": {unattended.PATH: None}},
+    {"files": {nouveau.PATH: None}},
+    {"dpkg": {"interrupted": True}},
+)
+
+
 def test_a_host_that_never_comes_to_rest_is_given_up():
-    rounds = [
-        finished({"boot": {"next_kernel": f"9.{n}"}}, {"kernel": {"available": {f"9.{n}": None}}})
-        for n in range(engine.ROUND_LIMIT)
-    ]
     script = []
-    for raw in rounds:
-        script += [(PROBE, raw), (SIMULATE, "{}"), (APPLY, events(*WHOLE_RUN))]
+    for n in range(1, engine.ROUND_LIMIT + 1):
+        some = [lack for bit, lack in enumerate(LACKS) if n >> bit & 1]
+        script += [(PROBE, probed(*some)), (APPLY, events(*WHOLE_RUN))]
     error = Outcome(*script).fail()
-    assert f"still not as wanted after {engine.ROUND_LIMIT} rounds" in error.what
+    assert f"still not as wanted after {engine.ROUND_LIMIT} rounds: dpkg:dpkg" in error.what
 
 
-class Cut(list):
-    """Lines of a followed run whose connection breaks behind the last one."""
+STALE = {"event": "end", "ok": False, "reboot": False, "stale": True}
 
-    def __iter__(self):
-        yield from super().__iter__()
-        raise TransportError("h: the connection broke")
+
+def test_a_round_that_another_run_made_stale_is_planned_anew():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, events(STALE)),
+        (PROBE, WITHOUT_FILE),
+        (APPLY, events(*WHOLE_RUN)),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.look.plan.empty
+    assert outcome.words.count("stale") == 1
+
+
+def test_a_saved_round_that_another_run_made_stale_is_told():
+    outcome = Outcome((APPLY, events(STALE)))
+    seen = engine.look(Outcome((PROBE, WITHOUT_FILE)).target)
+    with pytest.raises(engine.Stale, match="another run was started in between") as caught:
+        engine.apply_saved(outcome.target, seen, outcome.told.append)
+    assert "run the same command again" in caught.value.hint
+
+
+def test_an_order_says_after_which_run_it_was_planned():
+    seen = engine.look(Outcome((PROBE, probed({"journal": {"last": "r7"}}))).target)
+    assert engine.order(seen)["after"] == "r7"
+
+
+def test_a_host_that_is_rebooted_while_it_is_looked_at_is_looked_at_again():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, events(*WHOLE_RUN)),
+        (PROBE, TransportError("h: the connection broke")),
+        ("boot_id", BOOT),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.words.count("reconnecting") == 1
+
+
+def test_a_host_that_never_answered_is_not_waited_for():
+    host = Refuses()
+    target = Target(host=HOST, want=WANT, transport=host)
+    with pytest.raises(TransportError, match="h: no route"):
+        engine.provision(target, lambda event: None)
+    assert host.asked == 1
+
+
+class Refuses:
+    """A host that can't be reached at all."""
+
+    host = "h"
+
+    def __init__(self):
+        self.cost = Cost()
+        self.asked = 0
+
+    def run(self, argv, stdin, *, deadline, root=False):
+        self.asked += 1
+        raise TransportError("h: no route")
+
+    def close(self):
+        pass
 
 
 @pytest.mark.parametrize("passed", range(len(WHOLE_RUN)))
 def test_a_run_is_followed_on_over_a_broken_connection_and_each_event_told_once(passed):
     outcome = Outcome(
         (PROBE, WITHOUT_FILE),
-        (APPLY, Cut(events(*WHOLE_RUN[:passed]))),
+        (APPLY, cut(*WHOLE_RUN[:passed])),
         ("", TransportError("h: can't be reached")),
         ("", f"{BOOT}\n"),
         ('"do": "follow", "run": "r1"', events(*WHOLE_RUN)),
@@ -229,9 +285,9 @@ def test_a_run_is_followed_on_over_a_broken_connection_and_each_event_told_once(
 def test_a_connection_that_breaks_twice():
     outcome = Outcome(
         (PROBE, WITHOUT_FILE),
-        (APPLY, Cut(events(START))),
+        (APPLY, cut(START)),
         ("", BOOT),
-        (FOLLOW, Cut(events(START, CHANGE))),
+        (FOLLOW, cut(START, CHANGE)),
         ("", BOOT),
         (FOLLOW, events(*WHOLE_RUN)),
         (PROBE, FINISHED),
@@ -242,10 +298,22 @@ def test_a_connection_that_breaks_twice():
     ]
 
 
+def test_output_and_events_are_each_told_once_though_they_come_in_another_order():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, cut(START, CHANGE, output("1"))),
+        ("", BOOT),
+        (FOLLOW, events(output("1"), output("2"), START, CHANGE, DONE, END)),
+        (PROBE, FINISHED),
+    ).provision()
+    told = [e.get("line", e["event"]) for e in outcome.told if "run" in e]
+    assert sorted(told) == ["1", "2", "change", "done", "end", "start"]
+
+
 def test_a_failure_behind_a_broken_connection_is_told_with_its_reason():
     error = Outcome(
         (PROBE, WITHOUT_FILE),
-        (APPLY, Cut(events(START, CHANGE))),
+        (APPLY, cut(START, CHANGE)),
         ("", BOOT),
         (FOLLOW, events(START, CHANGE, FAILED, BAD_END)),
     ).fail()
@@ -253,7 +321,9 @@ def test_a_failure_behind_a_broken_connection_is_told_with_its_reason():
 
 
 def test_a_connection_that_breaks_before_a_run_has_a_name_is_an_error():
-    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, TransportError("h: gone"))).fail(TransportError)
+    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, [TransportError("h: gone")])).fail(
+        TransportError
+    )
     assert error.what == "h: gone"
 
 
@@ -261,7 +331,7 @@ def test_a_host_that_stays_away_while_its_run_goes_on(monkeypatch):
     monkeypatch.setattr(engine, "RECONNECT_DEADLINE", -1.0)
     error = Outcome(
         (PROBE, WITHOUT_FILE),
-        (APPLY, Cut(events(START))),
+        (APPLY, cut(START)),
         ("", TransportError("h: can't be reached")),
     ).fail(TransportError)
     assert error.what == "h: can't be reached"
@@ -280,7 +350,7 @@ def test_heartbeats_are_not_told():
 
 def test_a_run_that_is_going_on_is_joined_instead_of_a_second_one_started():
     outcome = Outcome(
-        (PROBE, finished({"files": {nouveau.PATH: None}}, run="theirs")),
+        (PROBE, probed({"files": {nouveau.PATH: None}}, run="theirs")),
         ('"do": "follow", "run": "theirs"', events(*WHOLE_RUN, run="theirs")),
         (PROBE, FINISHED),
     ).provision()
@@ -296,7 +366,7 @@ def test_a_run_that_is_going_on_is_joined_instead_of_a_second_one_started():
 
 def test_joining_a_run_that_fails_is_a_failure_of_ours():
     error = Outcome(
-        (PROBE, finished({"files": {nouveau.PATH: None}}, run="theirs")),
+        (PROBE, probed({"files": {nouveau.PATH: None}}, run="theirs")),
         (FOLLOW, events(START, CHANGE, FAILED, BAD_END, run="theirs")),
     ).fail()
     assert error.what == "h: a: sh exits 1"
@@ -345,7 +415,7 @@ def test_an_upload_goes_before_the_round_that_needs_it(monkeypatch):
     monkeypatch.setattr(engine, "uv_wheel", lambda version, sha256: b"wheel of " + sha256.encode())
     path = next(iter(RECORDED["facts"]["uv"]["value"]))
     outcome = Outcome(
-        (PROBE, finished({"uv": {path: None}})),
+        (PROBE, probed({"uv": {path: None}})),
         (f"wheel of {wheel}", json.dumps({"event": "stored"})),
         (APPLY, events(*WHOLE_RUN)),
         (PROBE, FINISHED),

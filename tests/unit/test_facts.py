@@ -80,6 +80,17 @@ def test_facts_of_another_schema_are_refused(schema):
     assert "invoke facts" in caught.value.hint
 
 
+@pytest.mark.parametrize("text", [{"schema": 1}, {"schema": 1, "facts": []}])
+def test_facts_without_collectors_are_refused(text):
+    with pytest.raises(ProvisionError, match="expected a mapping of collectors"):
+        facts.parse(text)
+
+
+def test_why_a_thing_is_absent_is_kept():
+    found = facts.parse(raw(iommu={"status": "absent", "reason": "no iommu"}))
+    assert found.iommu.reason == "no iommu"
+
+
 def value(merged, name):
     return merged["facts"][name]["value"]
 
@@ -111,6 +122,18 @@ def test_merging_leaves_the_probe_s_own_answer_alone():
     kept = copy.deepcopy(before)
     value(facts.merge(before, {"one": {"a": {"x": 2}}}), "one")["a"]["y"] = 3
     assert before == kept
+
+
+@pytest.mark.parametrize("status", ["error", "timeout"])
+def test_a_promise_about_what_is_unknown_leaves_it_unknown(status):
+    answer = {"status": status, "reason": "no answer"}
+    merged = facts.merge(raw(nvml=answer), {"nvml": {"driver": "1"}})
+    assert facts.parse(merged).nvml == facts.Unknown("no answer")
+
+
+def test_a_promise_about_what_is_absent_makes_it():
+    merged = facts.merge(raw(iommu={"status": "absent"}), {"iommu": {"groups": 1}})
+    assert facts.parse(merged).iommu == facts.Iommu(groups=1)
 
 
 @pytest.mark.parametrize("status", ["error", "timeout"])
@@ -150,4 +173,7 @@ def test_a_promise_about_an_unknown_fact_does_not_hold():
 
 def test_whatever_was_merged_holds():
     promise = {"one": {"a": {"x": 1}, "b": None, "c": [1]}, "two": {"d": True}}
-    assert facts.holds(facts.merge(raw(one=ok({"b": 1, "a": {"z": 0}})), promise), promise) == []
+    assert (
+        facts.holds(facts.merge(raw(one=ok({"b": 1, "a": {"z": 0}}), two=ok({})), promise), promise)
+        == []
+    )

@@ -4,6 +4,7 @@ import pytest
 
 from provision import inventory
 from provision.errors import UsageError
+from provision.stack import Repository
 
 GOOD = """\
 default: a
@@ -20,6 +21,7 @@ hosts:
 groups:
   left: [a, b]
   right: [b, c]
+  none: []
 """
 
 
@@ -108,6 +110,71 @@ BAD = {
         7,
         ("groups.all.1", "there is no host 'z'"),
     ),
+    "a host that stands twice": (
+        "default: a\nhosts:\n  a: {stack: one}\n  a: {stack: two}\n",
+        4,
+        ("hosts.a", "stands twice, first in line 3"),
+    ),
+    "a field that stands twice": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    stack: two\n",
+        5,
+        ("hosts.a.stack", "stands twice, first in line 4"),
+    ),
+    "a name of one's own": (
+        "default: a\nhosts:\n  a: {stack: one, name: z}\n",
+        3,
+        ("hosts.a.name", "unknown field"),
+    ),
+    "a place of one's own": (
+        "default: a\nhosts:\n  a: {stack: one, where: z}\n",
+        3,
+        ("hosts.a.where", "unknown field"),
+    ),
+    "a file of one's own": (
+        "default: a\nfile: x\nhosts:\n  a: {stack: one}\n",
+        2,
+        ("file", "unknown field"),
+    ),
+    "defaults that are a word": (
+        "default: a\ndefaults: x\nhosts:\n  a: {stack: one}\n",
+        2,
+        ("defaults", "expected a mapping"),
+    ),
+    "a connection of another kind": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    connection: telnet\n",
+        5,
+        ("hosts.a.connection", "'ssh' or 'local'", "'telnet'"),
+    ),
+    "a fingerprint of MD5": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    host_key: MD5:12:34\n",
+        5,
+        ("hosts.a.host_key", "pattern", "'MD5:12:34'"),
+    ),
+    "an unknown field of a site": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    site: {porxy: x}\n",
+        5,
+        ("hosts.a.site.porxy", "unknown field"),
+    ),
+    "a proxy without a scheme": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    site: {proxy: 'proxy:3128'}\n",
+        5,
+        ("hosts.a.site.proxy", "pattern", "'proxy:3128'"),
+    ),
+    "an index of another scheme": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    site: {index: 'file:///srv'}\n",
+        5,
+        ("hosts.a.site.index", "pattern", "'file:///srv'"),
+    ),
+    "a CA that is not there": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    site: {ca: none.pem}\n",
+        5,
+        ("hosts.a.site.ca", "can't be read", "none.pem"),
+    ),
+    "a repository without a key": (
+        "default: a\nhosts:\n  a:\n    stack: one\n    repository: {url: 'http://x'}\n",
+        5,
+        ("hosts.a.repository.fingerprint", "required"),
+    ),
     "a group that is a word": (
         "default: a\nhosts:\n  a: {stack: one}\ngroups:\n  all: a\n",
         5,
@@ -124,6 +191,30 @@ def test_the_message_names_file_line_and_field(case):
     assert caught.value.exit_code == 2
     assert caught.value.what.startswith(f"inventory.yaml:{line}: ")
     assert [word for word in words if word not in caught.value.what] == []
+
+
+def test_a_number_as_a_host_s_name_is_refused():
+    with pytest.raises(UsageError, match="hosts: 1 is no text") as caught:
+        parsed("default: a\nhosts:\n  1: {stack: one}\n  a: {stack: one}\n")
+    assert "quotes" in caught.value.hint
+
+
+def test_a_number_as_a_host_s_name_is_named_where_it_stands():
+    with pytest.raises(UsageError, match=r"^inventory\.yaml:3: "):
+        parsed("default: a\nhosts:\n  1: {stack: one}\n  a: {stack: one}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("default: 2026-13-45\nhosts:\n  a: {stack: one}\n", "month must be in 1..12"),
+        ("default: a\nhosts: &x\n  a: *x\n", "an alias that holds itself"),
+    ],
+)
+def test_what_yaml_alone_can_t_make_sense_of(text, words):
+    with pytest.raises(UsageError, match=r"^inventory\.yaml: ") as caught:
+        parsed(text)
+    assert words in caught.value.what
 
 
 ADDRESSES = {
@@ -162,6 +253,8 @@ def test_a_file_without_a_mapping_of_hosts(text):
         ("adress: x", inventory.Host),
         ("gpus: {number: 1, count: 1, model: x}", inventory.Gpus),
         ("lab: {ram: 1}", inventory.Lab),
+        ("site: {porxy: x}", inventory.Site),
+        ("repository: {url: 'http://x', fingerprint: '" + "A" * 40 + "', adress: x}", Repository),
     ],
 )
 def test_the_hint_lists_the_fields_of_the_very_mapping(line, model):
@@ -207,7 +300,8 @@ def test_each_host_is_selected_once_in_the_order_asked(hosts, groups, expected):
     ("hosts", "groups", "what", "hint"),
     [
         (("z",), (), "inventory.yaml: there is no host 'z'", "hosts there: a, b, c"),
-        ((), ("z",), "inventory.yaml: there is no group 'z'", "groups there: left, right"),
+        ((), ("z",), "inventory.yaml: there is no group 'z'", "groups there: left, right, none"),
+        ((), ("none",), "inventory.yaml: group 'none' is empty", ""),
         (("a", "left"), (), "inventory.yaml: there is no host 'left'", "hosts there: a, b, c"),
     ],
 )
@@ -215,6 +309,12 @@ def test_selecting_what_the_inventory_does_not_hold(hosts, groups, what, hint):
     with pytest.raises(UsageError) as caught:
         parsed().select(hosts, groups)
     assert (caught.value.what, caught.value.hint) == (what, hint)
+
+
+@pytest.mark.parametrize("address", ["gpu01", "192.0.2.7", "2001:db8::7", "::1", "fe80::1%eth0"])
+def test_an_address_is_a_name_or_a_number(address):
+    host = parsed(f"default: a\nhosts:\n  a: {{stack: one, address: '{address}'}}\n").hosts["a"]
+    assert host.address == address
 
 
 def test_the_environment_variable_names_another_inventory(tmp_path, monkeypatch):
@@ -226,6 +326,8 @@ def test_the_environment_variable_names_another_inventory(tmp_path, monkeypatch)
 
 def test_without_the_variable_it_is_the_shipped_one(monkeypatch):
     monkeypatch.delenv(inventory.VARIABLE, raising=False)
+    assert inventory.load().file == "inventory.yaml"
+    monkeypatch.setenv(inventory.VARIABLE, "")
     assert inventory.load().file == "inventory.yaml"
 
 
@@ -239,3 +341,86 @@ def test_a_file_that_is_not_text(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match=r"binary\.yaml: can't be read"):
         inventory.load(tmp_path / "binary.yaml")
+
+
+# --- aliases, defaults, sites ------------------------------------------------------------------
+
+
+def test_hosts_that_share_an_alias_are_hosts_of_their_own():
+    hosts = parsed("default: a\nhosts:\n  a: &x {stack: one}\n  b: *x\n").hosts
+    assert [(host.name, host.address) for host in hosts.values()] == [("a", "a"), ("b", "b")]
+
+
+def test_hosts_that_come_by_a_merge_key():
+    hosts = parsed("default: a\nhosts:\n  <<: {a: {stack: one}}\n").hosts
+    assert hosts["a"].where == "inventory.yaml:2"
+
+
+def test_defaults_are_for_hosts_that_do_not_say_otherwise():
+    text = (
+        "default: a\ndefaults:\n  stack: one\n  user: ops\n  site: {proxy: 'http://proxy:1'}\n"
+        "hosts:\n  a: {}\n  b: {stack: two, user: root}\n"
+    )
+    a, b = parsed(text).hosts.values()
+    assert (a.stack, a.user, a.address) == ("one", "ops", "a")
+    assert (b.stack, b.user, b.address) == ("two", "root", "b")
+    assert a.site.proxy == b.site.proxy == "http://proxy:1"
+
+
+def test_no_defaults_are_none():
+    assert parsed("default: a\ndefaults:\nhosts:\n  a: {stack: one}\n").hosts["a"].stack == "one"
+
+
+def test_an_unknown_field_of_the_defaults_is_named_where_it_stands():
+    with pytest.raises(UsageError, match=r"inventory\.yaml:3: .*adress: unknown field"):
+        parsed("default: a\ndefaults:\n  adress: x\nhosts:\n  a: {stack: one}\n")
+
+
+@pytest.fixture
+def beside(tmp_path, monkeypatch):
+    """An inventory in a folder with a CA, while one works elsewhere."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (tmp_path / "site" / "no.pem").write_text("no certificate\n")
+    monkeypatch.chdir(tmp_path)
+
+    def load(fields):
+        file = tmp_path / "site" / "inventory.yaml"
+        file.write_text(f"default: a\nhosts:\n  a:\n    stack: one\n    {fields}\n")
+        return inventory.load(file).hosts["a"]
+
+    return load
+
+
+def test_paths_are_beside_the_inventory(beside, tmp_path):
+    host = beside("site: {ca: ca.pem}")
+    assert host.site.ca == tmp_path / "site" / "ca.pem"
+    assert host.site.ca_text == "-----BEGIN CERTIFICATE-----\n"
+    assert beside("ssh_config: config").ssh_config == tmp_path / "site" / "config"
+
+
+def test_paths_may_be_absolute_or_at_home(beside, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert beside(f"ssh_config: {tmp_path}/config").ssh_config == tmp_path / "config"
+    assert beside("ssh_config: ~/config").ssh_config == tmp_path / "config"
+
+
+def test_a_ca_of_the_defaults_is_beside_the_inventory_for_every_host(tmp_path):
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    text = "default: a\ndefaults: {stack: one, site: {ca: ca.pem}}\nhosts:\n  a: {}\n  b: {}\n"
+    hosts = inventory.parse(text, "inventory.yaml", tmp_path).hosts.values()
+    assert {host.site.ca for host in hosts} == {tmp_path / "ca.pem"}
+
+
+def test_a_file_without_certificates_is_no_ca(beside):
+    with pytest.raises(UsageError, match=r"hosts\.a\.site\.ca: .*not a PEM file"):
+        beside("site: {ca: no.pem}")
+
+
+KEY = "SHA256:" + "A" * 43
+
+
+def test_a_host_of_this_computer_and_one_with_a_key():
+    assert parsed("default: a\nhosts: {a: {stack: one, connection: local}}").hosts["a"].connection
+    host = parsed(f"default: a\nhosts: {{a: {{stack: one, host_key: '{KEY}'}}}}").hosts["a"]
+    assert (host.connection, host.host_key) == ("ssh", KEY)

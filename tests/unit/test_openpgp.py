@@ -1,13 +1,12 @@
 """Fingerprints of keyrings: gpg's own output, and packets as RFC 4880 draws them."""
 
 import hashlib
-from pathlib import Path
 
 import pytest
+from samples import CAPTURES
 
 from provision.remote import openpgp
 
-CAPTURES = Path(__file__).parent / "captures"
 BINARY = (CAPTURES / "openpgp-ed25519.gpg").read_bytes()
 ARMOURED = (CAPTURES / "openpgp-ed25519.asc").read_bytes()
 FINGERPRINT = "C6E79DB7394149AD1983FB7923C9F05F556556B7"
@@ -67,7 +66,9 @@ def test_lengths_of_two_octets_in_the_new_format(size):
 
 def test_subkeys_and_user_ids_are_no_primary_keys():
     packets = b"".join(bytes([NEW | tag, 20]) + key() for tag in (SUBKEY, USER_ID))
-    assert openpgp.fingerprints(packets) == []
+    assert openpgp.fingerprints(packets + BINARY) == [FINGERPRINT]
+    with pytest.raises(ValueError, match="no key in it"):
+        openpgp.fingerprints(packets)
 
 
 @pytest.mark.parametrize("size", [1, 2, 10, 52, 60, 91, 100, len(BINARY) - 1])
@@ -77,6 +78,9 @@ def test_a_keyring_that_is_cut_short(size):
 
 
 BROKEN = {
+    "nothing": (b"", "no key in it"),
+    "a length that ends with its first octet": (bytes([NEW | PUBLIC_KEY, 200]), "cut short"),
+    "armour that is cut short": (b"-----BEGIN PGP PUBLIC KEY BLOCK-----\nAAAA\n", "no key in it"),
     "text": (b"no keyring", "no OpenPGP packet at byte 0"),
     "a page of a web server": (b"<html>404</html>", "no OpenPGP packet at byte 0"),
     "rubbish after a key": (BINARY + b"\n", f"no OpenPGP packet at byte {len(BINARY)}"),

@@ -1,14 +1,17 @@
 """What runs on hosts, in a folder of its own: apt's words, the journal, rounds and followers."""
 
+import fcntl
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from samples import capture
 
 from provision.remote import apply, apt, journal, paths, runner
-
-CAPTURES = Path(__file__).parent / "captures"
+from provision.remote.collectors import run as run_collector
+from provision.remote.command import Failed, Missing, Output
 
 
 @pytest.fixture
@@ -21,7 +24,7 @@ def host(tmp_path, monkeypatch):
         LOG=tmp_path / "log",
         JOURNAL=tmp_path / "log" / "journal.jsonl",
     )
-    for module in (paths, apply, journal, runner):
+    for module in (paths, apply, journal, runner, run_collector):
         for name, path in vars(places).items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, path)
@@ -29,10 +32,6 @@ def host(tmp_path, monkeypatch):
 
 
 # --- apt ---------------------------------------------------------------------------------------
-
-
-def capture(name):
-    return (CAPTURES / name).read_text()
 
 
 def test_apt_tells_installations_upgrades_downgrades_and_removals():
@@ -67,16 +66,25 @@ def test_a_line_of_apt_s_simulation(line, expected):
     assert apt.parse(line) == expected
 
 
+HELD = "Unable to correct problems, you have held broken packages."
+UNMET = f"""\
+The following packages have unmet dependencies:
+ broken : Depends: nowhere (>= 2) but it is not installable
+E: {HELD}
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         (
             capture("apt-simulate-unmet-dependency.stderr.txt"),
-            "Unable to correct problems, you have held broken packages.",
+            HELD,
         ),
         ("E: one\nW: two\nE: three\n", "one; three"),
-        ("W: only a warning\n", ""),
-        ("", ""),
+        ("W: only a warning\n", "W: only a warning"),
+        ("", "apt gave no reason"),
+        (UNMET, f"{HELD}; broken : Depends: nowhere (>= 2) but it is not installable"),
     ],
 )
 def test_apt_s_refusal_in_one_line(text, expected):
@@ -84,6 +92,12 @@ def test_apt_s_refusal_in_one_line(text, expected):
 
 
 ALLOWED = {"install": {"a": [None, "1"], "b": ["1", "2"]}, "remove": {"old": "1"}}
+
+
+def test_apt_s_refusal_names_the_dependencies_that_it_prints_on_stdout(monkeypatch):
+    out, _, err = UNMET.partition("E: ")
+    monkeypatch.setattr(apt, "run", lambda argv, *, timeout: Output(100, out, f"E: {err}"))
+    assert "nowhere (>= 2)" in apt.simulate(["apt-get", "install", "broken"])["error"]
 
 
 @pytest.mark.parametrize(
@@ -143,6 +157,14 @@ def test_lines_that_are_no_events_are_passed_over(host):
     assert told(journal.Tail("mine")) == ["start", "end"]
 
 
+def test_an_event_behind_a_torn_line_is_not_lost(host):
+    journal.append("old", "start")
+    with host.JOURNAL.open("ab") as file:
+        file.write(b'{"run": "old", "ev')
+    journal.append("new", "start")
+    assert told(journal.Tail("new")) == ["start"]
+
+
 def test_only_root_may_read_the_journal(host):
     journal.append("mine", "start")
     assert oct(host.JOURNAL.stat().st_mode & 0o777) == "0o600"
@@ -156,13 +178,14 @@ def run(script, timeout=10.0):
     return {"do": "run", "argv": ["sh", "-c", script], "timeout": timeout, "env": {}}
 
 
-def carry_out(host, changes, name="r1"):
+def carry_out(host, changes, name="r1", after=None):
     """A whole round by the runner; its events as the journal has them."""
     folder = host.RUN / name
     folder.mkdir(parents=True)
     order = {
         "run": name,
         "who": "me@here",
+        "after": after,
         "fingerprint": "f",
         "changes": changes,
         "allowed": {"install": {}, "remove": {}},
@@ -247,6 +270,20 @@ def test_a_round_with_a_reboot_ends_before_the_host_restarts(host, monkeypatch):
     assert asked == [(["systemctl", "reboot"], words(events))]
 
 
+def test_a_host_restarts_although_the_run_s_folder_can_t_be_taken_away(host, monkeypatch):
+    asked = []
+
+    def busy(folder, ignore_errors=False):
+        if not ignore_errors:
+            raise OSError("busy")
+
+    monkeypatch.setattr(runner.os, "sync", lambda: None)
+    monkeypatch.setattr(runner.shutil, "rmtree", busy)
+    monkeypatch.setattr(runner.subprocess, "run", lambda argv, **_: asked.append(argv))
+    carry_out(host, [{"id": "a", "actions": [{"do": "reboot"}]}])
+    assert asked == [["systemctl", "reboot"]]
+
+
 def test_a_round_that_fails_does_not_restart_the_host(host, monkeypatch):
     changes = [
         {"id": "a", "actions": [{"do": "dance"}]},
@@ -272,8 +309,23 @@ def test_a_second_round_leaves_a_host_alone_that_has_one(host, monkeypatch):
     finally:
         lock.close()
     assert words(events) == [("end", None)]
-    assert (events[0]["ok"], events[0]["reason"]) == (False, "another run holds this host")
+    assert (events[0]["ok"], events[0]["stale"]) == (False, True)
     assert not (host.root / "a").exists()
+
+
+def test_a_round_that_was_planned_before_another_run_is_left_undone(host):
+    mark = host.root / "a"
+    carry_out(host, [], name="r1")
+    assert journal.last_run() == "r1"
+    events = carry_out(host, [{"id": "a", "actions": [run(f"touch {mark}")]}], name="r2")
+    assert (words(events), events[0]["stale"], mark.exists()) == ([("end", None)], True, False)
+    again = [{"id": "a", "actions": [run(f"touch {mark}")]}]
+    assert carry_out(host, again, name="r3", after="r1")[-1]["ok"]
+    assert (mark.exists(), journal.last_run()) == (True, "r3")
+
+
+def test_a_host_on_which_nothing_was_ever_run(host):
+    assert journal.last_run() is None
 
 
 def test_the_lock_is_free_once_its_holder_is_gone(host):
@@ -283,6 +335,30 @@ def test_the_lock_is_free_once_its_holder_is_gone(host):
     second = runner.take_lock(0.0)
     assert second is not None
     second.close()
+
+
+def test_a_run_that_is_going_on_is_a_fact(host):
+    lock = runner.take_lock(0.0)
+    active = {"run": "r1", "who": "me@here", "since": 1.0, "pid": os.getpid()}
+    host.ACTIVE.write_text(json.dumps(active))
+    with lock:
+        assert run_collector.collect({}) == {"run": "r1", "who": "me@here", "since": 1.0}
+    with pytest.raises(Missing, match="no run is going on"):
+        run_collector.collect({})
+
+
+def test_a_run_that_does_not_say_who_it_is(host, monkeypatch):
+    monkeypatch.setattr(run_collector, "PATIENCE", 0.0)
+    with runner.take_lock(0.0), pytest.raises(Failed, match="does not say who it is"):
+        run_collector.collect({})
+
+
+def test_looking_whether_a_run_goes_on_is_no_run(host):
+    runner.take_lock(0.0).close()
+    with host.LOCK.open("rb") as other_probe:
+        fcntl.flock(other_probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with pytest.raises(Missing, match="no run is going on"):
+            run_collector.collect({})
 
 
 def mode(path):
@@ -312,6 +388,33 @@ def test_a_run_is_followed_to_its_end_with_its_output(host):
         ("done", "a"),
         ("end", None),
     ]
+
+
+def test_a_run_that_is_followed_anew_gives_its_output_and_its_events_in_the_same_orders(host):
+    """Which of the two comes first may differ: each is counted apart."""
+    host.LOG.mkdir()
+    steps = iter(
+        [
+            lambda: journal.append("r1", "start"),
+            lambda: journal.append("r1", "change", id="a"),
+            lambda: runner.log_path("r1").write_text("one\ntwo\n"),
+            lambda: journal.append("r1", "done", id="a"),
+            lambda: journal.append("r1", "end", ok=True),
+        ]
+    )
+    first = []
+
+    def say(event):
+        first.append(event)
+        next(steps, lambda: None)()
+
+    apply.follow("r1", say)
+    again = followed("r1")
+    for stream in (True, False):
+        assert [e for e in first if (e["event"] == "output") is stream] == [
+            e for e in again if (e["event"] == "output") is stream
+        ]
+    assert [e["line"] for e in again if e["event"] == "output"] == ["one", "two"]
 
 
 def test_of_an_output_only_whole_lines_are_said(host):

@@ -8,15 +8,15 @@ import os
 import shutil
 import tarfile
 import zipfile
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from samples import CAPTURES
 
 from provision.remote import actions, paths, record
 from provision.remote.actions import ActionFailed
 
-KEY = (Path(__file__).parent / "captures" / "openpgp-ed25519.gpg").read_bytes()
+KEY = (CAPTURES / "openpgp-ed25519.gpg").read_bytes()
 FINGERPRINT = "C6E79DB7394149AD1983FB7923C9F05F556556B7"
 """Of KEY, as gpg printed it."""
 
@@ -75,6 +75,43 @@ def test_an_entry_without_a_hash_is_not_looked_at(tmp_path):
     assert record.faults(folder) == []
 
 
+@pytest.mark.parametrize(
+    ("spoil", "same"),
+    [
+        (lambda release: None, True),
+        (lambda release: (release / "firstlight.json").write_text("{}"), True),
+        (lambda release: (release / "__pycache__").mkdir(), True),
+        (
+            lambda release: (release / "__pycache__").mkdir() or touch(release, "__pycache__/a"),
+            True,
+        ),
+        (lambda release: (release / "a.py").write_text("22"), False),
+        (lambda release: os.utime(release / "a.py", (1, 1)), False),
+        (lambda release: (release / "a.py").unlink(), False),
+        (lambda release: touch(release, "b.py"), False),
+        (lambda release: (release / "link").symlink_to("elsewhere"), False),
+    ],
+    ids=[
+        *("nothing", "the manifest", "an empty cache", "Python's cache", "another content"),
+        *("another time", "a file that is gone", "a new file", "a link"),
+    ],
+)
+def test_a_stamp_follows_every_file_but_the_manifest_and_caches(tmp_path, spoil, same):
+    (tmp_path / "a.py").write_text("1")
+    before = record.stamp(tmp_path)
+    spoil(tmp_path)
+    assert (record.stamp(tmp_path) == before) is same
+
+
+def touch(release, name):
+    (release / name).touch()
+
+
+def cached(release):
+    (release / "__pycache__").mkdir()
+    touch(release, "__pycache__/a.pyc")
+
+
 # --- actions -----------------------------------------------------------------------------------
 
 
@@ -124,6 +161,46 @@ def test_a_file_is_replaced_by_a_rename_and_nothing_is_left_beside_it(host, do):
         assert held.read() == "old"
     assert (file.read_text(), mode(file)) == ("new", 0o600)
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_file_is_taken_away_and_one_that_is_gone_is_no_fault(host, do):
+    file = host.root / "folder" / "file"
+    file.write_text("old")
+    for _ in range(2):
+        log = do(do="remove", path=str(file))
+        assert not file.exists()
+    assert log.splitlines() == [f"remove {file}"] * 2
+
+
+URI = "http://deb.example/cuda"
+SOURCES = {
+    "one.list": (f"deb {URI} /\n", f"# switched off by firstlight: deb {URI} /\n"),
+    "two.sources": (
+        f"Types: deb\nURIs: {URI}\nSuites: /\n",
+        f"Enabled: no\nTypes: deb\nURIs: {URI}\nSuites: /\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_is_switched_off_in_either_kind_of_file(host, do, name):
+    before, after = SOURCES[name]
+    file = host.root / "folder" / name
+    file.write_text(before)
+    file.chmod(0o640)
+    do(do="disable", path=str(file), uri=URI)
+    assert (file.read_text(), mode(file)) == (after, 0o640)
+    do(do="disable", path=str(file), uri=URI)
+    assert file.read_text() == after
+
+
+def test_a_source_with_several_uris_is_left_as_it_is(host, do):
+    file = host.root / "folder" / "a.sources"
+    before = f"Types: deb\nURIs: {URI} http://deb.example/other\nSuites: /\n"
+    file.write_text(before)
+    with pytest.raises(ValueError, match="beside other URIs"):
+        do(do="disable", path=str(file), uri=URI)
+    assert file.read_text() == before
 
 
 def test_a_link_is_switched_by_a_rename(host, do):
@@ -206,7 +283,11 @@ def test_a_release_that_is_as_recorded_gets_its_manifest(host, do):
     site(host.root / "r/lib/python3.11/site-packages", {"a.py": b"1\n"})
     sealed(host, do)
     manifest = host.root / "r" / paths.MANIFEST
-    assert json.loads(manifest.read_text()) == {"lock": "1" * 64, "python": "3.11.2"}
+    assert json.loads(manifest.read_text()) == {
+        "lock": "1" * 64,
+        "python": "3.11.2",
+        "files": record.stamp(host.root / "r"),
+    }
 
 
 def test_a_release_that_is_not_as_recorded_stays_without_a_manifest(host, do):
@@ -262,7 +343,13 @@ KEY_FILE = "./usr/share/keyrings/archive.gpg"
 def keyring(host, do, content, **fields):
     file = host.root / "keyring.deb"
     file.write_bytes(content)
-    action = {"url": file.as_uri(), "sha256": None, "fingerprint": FINGERPRINT, **fields}
+    action = {
+        "url": file.as_uri(),
+        "sha256": None,
+        "fingerprint": FINGERPRINT,
+        "proxy": None,
+        **fields,
+    }
     return do(do="keyring", **action)
 
 
@@ -281,7 +368,7 @@ def test_a_key_package_with_the_one_key_is_installed(host, do, installed):
     content = deb({KEY_FILE: KEY, "./etc/apt/sources.list.d/x.list": b""})
     keyring(host, do, content, sha256=hashlib.sha256(content).hexdigest())
     file = host.root / "folder" / "keyring.deb"
-    assert installed == [["dpkg", "--install", str(file)]]
+    assert installed == [["dpkg", "--force-confnew", "--force-confmiss", "--install", str(file)]]
     assert file.read_bytes() == content
 
 
@@ -324,5 +411,20 @@ def test_a_page_of_a_web_server_is_no_package(host, do, installed):
 def test_a_key_package_that_can_t_be_fetched(host, do, installed):
     url = (host.root / "none.deb").as_uri()
     with pytest.raises(ActionFailed, match=r"none\.deb can't be fetched"):
-        do(do="keyring", url=url, sha256=None, fingerprint=FINGERPRINT)
+        do(do="keyring", url=url, sha256=None, fingerprint=FINGERPRINT, proxy=None)
     assert installed == []
+
+
+@pytest.mark.parametrize(
+    ("proxy", "expected"),
+    [(None, {}), ("http://proxy:1", {"http": "http://proxy:1", "https": "http://proxy:1"})],
+)
+def test_a_key_is_fetched_through_the_proxy_named_and_no_other(monkeypatch, proxy, expected):
+    monkeypatch.setenv("http_proxy", "http://environment:1")
+    opener = actions._opener(proxy)
+    (handler,) = (
+        (h for h in opener.handlers if isinstance(h, actions.urllib.request.ProxyHandler))
+        if proxy
+        else [None]
+    )
+    assert (handler.proxies if handler else {}) == expected

@@ -1,20 +1,24 @@
 """What is printed, and where: lines for people, JSON alone on stdout, errors on stderr."""
 
+import io
 import json
 import re
 
 import pytest
+from rich.console import Console
 
 from provision.checks.finding import Action, Finding
 from provision.engine import NotConverged
-from provision.errors import ProvisionError
+from provision.errors import ProvisionError, UsageError
 from provision.facts import Absent, Facts, Iommu, Unknown
 from provision.plan import (
     Apt,
     Change,
+    Disable,
     Keyring,
     Plan,
     Reboot,
+    Remove,
     Round,
     Run,
     Seal,
@@ -23,7 +27,9 @@ from provision.plan import (
     Unpack,
     Write,
 )
-from provision.report import Report, action_lines, summary
+from provision.report import Outcome, Report, summary
+from provision.report.actions import action_lines
+from provision.report.live import Progress
 from provision.transport import Cost
 
 
@@ -135,6 +141,11 @@ LINES = {
         Apt(argv=("apt-get",), install={f"p{n}": [None, "1"] for n in range(9)}),
         ["$ apt-get", "  installs 9: p0, p1, p2, p3, p4, p5, p6, p7, …", "  removes nothing"],
     ),
+    "a file that goes": (Remove(path="/etc/a"), ["remove /etc/a"]),
+    "a source that is switched off": (
+        Disable(path="/etc/apt/a.list", uri="http://deb.example"),
+        ["switch off http://deb.example in /etc/apt/a.list"],
+    ),
     "an executable": (
         Unpack(wheel="0", member="m/uv", path="/opt/uv"),
         ["unpack m/uv of the uploaded wheel to /opt/uv"],
@@ -191,14 +202,16 @@ def test_an_error_without_a_hint_has_no_empty_one(capsys):
 
 
 EVENTS = {
-    "start": ({"run": "r1"}, "h  run r1 started"),
+    "start": ({"run": "r1"}, "h  run r1 started; its log on the host: /var/log/firstlight/r1.log"),
     "done": ({"id": "a", "seconds": 1.25}, "  ✓ a  1.2 s"),
     "failed": ({"id": "a", "reason": "sh exits 1"}, "  ✗ a: sh exits 1"),
     "uploading": ({"bytes": 2_500_000}, "h  uploading 2.5 MB"),
     "reconnecting": (
         {"reason": "h: silent"},
-        "h  h: silent; the run goes on there, connecting again",
+        "h  h: silent; connecting again",
     ),
+    "fetching": ({"what": "uv 1"}, "h  fetching uv 1"),
+    "stale": ({}, "h  another run came in between: planning anew"),
     "rebooting": ({}, "h  rebooting"),
     "back": ({"seconds": 61.04}, "h  back after 61.0 s"),
     "output": ({"line": "Reading"}, None),
@@ -305,3 +318,109 @@ def test_every_fact_has_its_line(printed):
 )
 def test_a_fact_in_one_line(answer, expected):
     assert summary(answer) == expected
+
+
+# --- live lines --------------------------------------------------------------------------------
+
+
+def test_on_a_pipe_nothing_is_shown_while_work_goes_on(capsys):
+    report = Report()
+    with report.working(["a", "b"]):
+        report.event("a", {"event": "change", "id": "driver:590"})
+        report.event("a", {"event": "output", "line": "Unpacking"})
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.fixture
+def terminal():
+    """Live lines on a terminal that is a string, and what they show at this moment."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+    progress = Progress(console)
+
+    def shown():
+        paper = Console(file=io.StringIO(), width=100)
+        paper.print(progress._table())
+        lines = paper.file.getvalue().splitlines()
+        return [re.sub(r"\s+", " ", re.sub(r"\d+ s", "N s", line)).strip() for line in lines]
+
+    progress.lines = shown
+    return progress
+
+
+def test_a_host_s_line_shows_its_step_and_the_last_of_its_output(terminal):
+    with terminal.shown(["a", "b"]):
+        assert terminal.lines() == ["a N s connecting", "b N s connecting"]
+        terminal.event("a", {"event": "change", "id": "driver:590"})
+        for line in ("Unpacking", "Setting up [x]"):
+            terminal.event("a", {"event": "output", "line": line})
+        terminal.event("b", {"event": "rebooting"})
+        assert terminal.lines() == ["a N s driver:590 Setting up [x]", "b N s rebooting"]
+        terminal.event("a", {"event": "change", "id": "toolkits:13.1"})
+        assert terminal.lines()[0] == "a N s toolkits:13.1"
+
+
+@pytest.mark.parametrize(
+    ("event", "step"),
+    [
+        ("probing", "probing"),
+        ("joining", "following a run that goes on"),
+        ("uploading", "uploading"),
+        ("reconnecting", "connecting again"),
+        ("rebooting", "rebooting"),
+        ("back", "probing"),
+        ("done", "connecting"),
+        ("alive", "connecting"),
+    ],
+)
+def test_what_a_step_is_called(terminal, event, step):
+    with terminal.shown(["a"]):
+        terminal.event("a", {"event": event})
+        assert terminal.lines() == [f"a N s {step}"]
+
+
+def test_a_host_that_is_done_needs_no_line(terminal):
+    with terminal.shown(["a", "b"]):
+        terminal.done("a")
+        terminal.event("a", {"event": "probing"})
+        assert terminal.lines() == ["b N s connecting"]
+
+
+def test_a_line_never_takes_two_rows(terminal):
+    with terminal.shown(["a"]):
+        terminal.event("a", {"event": "output", "line": "x" * 500})
+        assert len(terminal.lines()) == 1
+
+
+def test_however_long_the_output_is_the_host_and_its_step_are_shown(terminal):
+    with terminal.shown(["gpu01"]):
+        terminal.event("gpu01", {"event": "change", "id": "driver:590"})
+        terminal.event("gpu01", {"event": "output", "line": "x" * 500})
+        (line,) = terminal.lines()
+        assert line.startswith("gpu01 N s driver:590 xxx")
+
+
+def test_on_a_terminal_the_lines_are_gone_when_the_work_is_done(terminal):
+    with terminal.shown(["a"]):
+        pass
+    assert "\x1b[2K" in terminal._console.file.getvalue()
+
+
+def ended(host, seconds, error=None, code=0):
+    code = error.exit_code if error else code
+    return Outcome(host=host, code=code, seconds=seconds, error=error)
+
+
+def test_what_became_of_several_hosts(printed):
+    rows = [
+        ended("a", 1.25),
+        ended("b", 61.0, ProvisionError("b: [x] gone\nand more")),
+        ended("c", 0.0, UsageError("no stack")),
+        ended("d", 0.0, code=3),
+    ]
+    lines = [line for line in printed("outcomes", rows).splitlines() if "│" in line]
+    assert [[cell.strip() for cell in line.split("│")] for line in lines] == [
+        ["a", "as wanted", "1.2 s"],
+        ["b", "b: [x] gone", "61.0 s"],
+        ["c", "no stack", "0.0 s"],
+        ["d", "differs", "0.0 s"],
+    ]

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_what_is_installed_of_the_driver_is_also_pinned(name):
     driver = stack.load(name).system.driver
     for distribution in ("debian", "ubuntu"):
         packages = driver.packages(distribution)
-        assert set(packages.packages) <= set(packages.pinned)
+        assert {*packages.packages, packages.module} <= set(packages.pinned)
     assert driver.packages("plan9") is None
 
 
@@ -90,20 +91,25 @@ SYSTEM = """\
 [driver]
 version = "1.2"
 open = true
+unwanted = ["drivers-*"]
 [driver.debian]
 revision = "-1"
 packages = ["driver"]
+module = "driver"
 pinned = ["driver"]
 archive = "Debian"
 [driver.ubuntu]
 revision = "-1"
 packages = ["driver"]
+module = "driver"
 pinned = ["driver"]
 archive = "Ubuntu"
 [toolkit."13.1"]
 package = "toolkit-13-1"
 version = "13.1-1"
 driver = "1.2"
+[space]
+"/" = 1
 [compilers]
 packages = ["gcc"]
 [repository.debian12]
@@ -112,6 +118,7 @@ fingerprint = "0123456789ABCDEF0123456789ABCDEF01234567"
 """
 STACK = """\
 system = "base"
+toolkits = ["13.1"]
 date = 2026-02-15
 [environment.main]
 python = ">=3.11"
@@ -142,7 +149,44 @@ def test_a_small_stack_is_right(folder):
     assert loaded.locks["main"].versions == {"numpy": "2.2.6"}
 
 
+def test_the_toolkits_are_those_that_the_stack_wants_of_its_system():
+    assert list(stack.load("lab").toolkit) == ["13.1", "12.8"]
+    assert list(stack.load("lab-cuda131").toolkit) == ["13.1"]
+    assert stack.load("lab-cuda131").system == stack.load("lab").system
+
+
+def test_stacks_that_are_broken_are_listed_and_loading_them_says_why(folder):
+    (folder / "broken.toml").write_text('system = "base"\n[x\n')
+    assert stack.names() == ["broken", "small"]
+    with pytest.raises(UsageError, match=r"^broken\.toml: .*line 2"):
+        stack.load("broken")
+    assert stack.load("small").name == "small"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_is_not_kept_beside_a_driver_is_nothing_that_a_stack_wants(name):
+    loaded = stack.load(name)
+    wanted = [t.package for t in loaded.toolkit.values()]
+    for distribution in ("debian", "ubuntu"):
+        wanted += loaded.system.driver.packages(distribution).pinned
+    patterns = loaded.system.driver.unwanted
+    assert [(p, w) for p in patterns for w in wanted if fnmatch(w, p)] == []
+
+
 WRONG = {
+    "TOML that is cut short": ("base.toml", "open = true", "open =", r"^base\.toml: .*line 3"),
+    "a toolkit that the system lacks": (
+        "small.toml",
+        '["13.1"]',
+        '["12.8"]',
+        r"^small\.toml: toolkits: base\.toml has 13\.1, not '12\.8'$",
+    ),
+    "room that is a word": (
+        "base.toml",
+        '"/" = 1',
+        '"/" = "much"',
+        r"^base\.toml: space\./: .*number.*'much'",
+    ),
     "an unknown key": ("small.toml", "date =", "dat =", "small.toml: "),
     "no date": ("small.toml", "date = 2026-02-15\n", "", "small.toml: date: Field required"),
     "a bad requirement": (

@@ -9,34 +9,17 @@ import sys
 import zipfile
 
 import pytest
+from samples import WANT, Says
 
-from provision import facts, resources, stack, wire
+from provision import facts, resources, wire
 from provision.errors import ProvisionError
-from provision.transport import Cost, Recorded, Result
-from provision.want import Want
-
-WANT = Want(stack=stack.load("lab"), uv=stack.load_uv())
-
-
-class Says:
-    """A host that gives one answer to everything."""
-
-    host = "h"
-
-    def __init__(self, out="", *, code=0, err=""):
-        self.cost = Cost()
-        self.result = Result(exit=code, out=out, err=err)
-        self.stdin = b""
-
-    def run(self, argv, stdin, *, deadline):
-        self.stdin = stdin
-        return self.result
-
-    def follow(self, argv, stdin, *, silence):
-        return iter(self.result.out.splitlines())
+from provision.transport.recorded import Recorded
 
 
 def frames(data):
+    """What stands behind the mark, frame by frame."""
+    assert data.startswith(wire.MARK)
+    data = data.removeprefix(wire.MARK)
     found = []
     while data:
         length, data = int.from_bytes(data[:8], "big"), data[8:]
@@ -99,9 +82,10 @@ def test_a_request_goes_in_frames_behind_the_package():
     assert content == b"content"
 
 
-def local(*frames):
+def local(*frames, before=b""):
     """The bootstrap on this computer, as a host would run it."""
-    stdin = b"".join(len(frame).to_bytes(8, "big") + frame for frame in frames)
+    stdin = before + wire.MARK
+    stdin += b"".join(len(frame).to_bytes(8, "big") + frame for frame in frames)
     argv = [sys.executable, *wire.ARGV[1:]]
     return subprocess.run(argv, input=stdin, capture_output=True, check=False, cwd="/")
 
@@ -129,6 +113,40 @@ def test_an_answer_that_is_no_json(text):
     with pytest.raises(ProvisionError, match="instead of JSON") as caught:
         wire.probe(Says(text), {})
     assert "login script" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["5", "null", "[]", '"x"'])
+def test_an_answer_that_is_no_mapping(text):
+    with pytest.raises(ProvisionError, match="expected a JSON mapping"):
+        wire.probe(Says(text), {})
+
+
+@pytest.mark.parametrize(
+    "before", [b"secret\n", b"\n", b"two\nlines\n", b"not firstlight\n", b"\xff\x00\n"]
+)
+def test_a_password_that_sudo_did_not_ask_for_is_passed_over(before):
+    request = json.dumps({"do": "put", "sha256": "0" * 64}).encode()
+    done = local(wire.package(), request, b"x", before=before)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["reason"] == f"upload {'0' * 64} arrived damaged"
+
+
+def test_the_answer_does_not_repeat_what_stood_before_the_mark():
+    request = json.dumps({"do": "put", "sha256": "0" * 64}).encode()
+    done = local(wire.package(), request, b"x", before=b"secret\n")
+    assert b"secret" not in done.stdout + done.stderr
+
+
+def test_a_probe_that_is_asked_as_root_says_so():
+    asked = []
+
+    class Host(Says):
+        def run(self, argv, stdin, *, deadline, root=False):
+            asked.append((argv, root))
+            return super().run(argv, stdin, deadline=deadline)
+
+    wire.probe(Host("{}"), {})
+    assert asked == [(wire.ARGV, True)]
 
 
 @pytest.mark.parametrize(

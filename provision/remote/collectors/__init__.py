@@ -14,6 +14,7 @@ from provision.remote.collectors import (
     files,
     gpus,
     iommu,
+    journal,
     kernel,
     memory,
     nvml,
@@ -49,6 +50,7 @@ COLLECTORS: list[ModuleType] = [
     units,
     environments,
     uv,
+    journal,
     run,
 ]
 """In the order in which the facts are shown."""

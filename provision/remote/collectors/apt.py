@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from provision.remote import openpgp
+from provision.remote.apt import parse_error
+from provision.remote.collectors.dpkg import ADMIN, parse_status
 from provision.remote.collectors.reading import exists, names
-from provision.remote.command import Failed, output
+from provision.remote.command import Failed, run
 from provision.remote.probe import Query
 
 NAME = "apt"
@@ -44,17 +46,29 @@ class Entry:
 
 def collect(query: Query) -> dict[str, Any]:
     entries = _entries(ETC)
+    policy, error = _policy([*query["policy"], *_installed()])
     return {
-        "policy": _policy(query["policy"]),
+        "error": error,
+        "policy": policy,
         "sources": _sources(entries),
         "fresh": fresh(entries, LISTS, time.time()),
     }
 
 
-def _policy(names: list[str]) -> dict[str, Any]:
+def _policy(names: list[str]) -> tuple[dict[str, Any], str | None]:
+    """What apt would take, and why it can't tell: two sources may contradict each other."""
     if not names:
-        return {}
-    return parse_policy(output(["apt-cache", "policy", *names]))
+        return {}, None
+    said = run(["apt-cache", "policy", *dict.fromkeys(names)])
+    if said.exit:
+        return {}, parse_error(said.err)
+    return parse_policy(said.out), None
+
+
+def _installed() -> list[str]:
+    """Packages of a driver, whoever installed them: they move with it, or go."""
+    status = (ADMIN / "status").read_text(encoding="utf-8", errors="replace")
+    return [name for name in parse_status(status, ()) if not name.startswith("linux-")]
 
 
 def parse_policy(text: str) -> dict[str, Any]:

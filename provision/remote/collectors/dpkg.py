@@ -7,14 +7,19 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from provision.remote.collectors.reading import read
 from provision.remote.command import Failed, Missing
 from provision.remote.probe import Query
 
 NAME = "dpkg"
+EXTENDED = Path("/var/lib/apt/extended_states")
 ADMIN = Path("/var/lib/dpkg")
 PREFIXES = ("cuda", "libcuda", "libnvidia", "linux-headers-", "linux-image-")
 """Packages that are of interest whether asked for or not, next to all that name nvidia."""
+GONE = ("not-installed", "config-files")
+"""States of a package of which nothing is left but, at most, its configuration."""
 FIELD = re.compile(r"^(Package|Status|Version|Architecture): *(.*)$", re.MULTILINE)
+FIELD_AUTO = re.compile(r"^(Package|Architecture|Auto-Installed): *(.*)$", re.MULTILINE)
 
 
 def collect(query: Query) -> dict[str, Any]:
@@ -22,9 +27,12 @@ def collect(query: Query) -> dict[str, Any]:
         text = (ADMIN / "status").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError as error:
         raise Missing("no dpkg database") from error
+    packages = parse_status(text, frozenset(query["packages"]))
+    for name in parse_auto(read(EXTENDED) or "", _native(text)) & packages.keys():
+        packages[name]["auto"] = True
     return {
         "interrupted": interrupted(path.name for path in (ADMIN / "updates").iterdir()),
-        "packages": parse_status(text, frozenset(query["packages"])),
+        "packages": packages,
     }
 
 
@@ -66,10 +74,26 @@ def _package(name: str, fields: dict[str, str]) -> dict[str, Any] | None:
     words = fields.get("Status", "").split()
     if len(words) != 3:
         raise Failed(f"dpkg's database has no status for {name}: it is damaged or cut short")
-    if words[2] == "not-installed":
+    if words[2] in GONE:
         return None
     return {
         "version": fields.get("Version", ""),
         "status": words[2],
         "hold": words[0] == "hold",
+        "auto": False,
+    }
+
+
+def parse_auto(text: str, native: str) -> set[str]:
+    """Packages that apt installed only as a dependency, from its extended_states.
+
+    Those of a foreign architecture as name:architecture, like everywhere here.
+    """
+    stanzas = [dict(FIELD_AUTO.findall(stanza)) for stanza in text.split("\n\n")]
+    return {
+        name
+        if (arch := stanza.get("Architecture", native)) in (native, "all")
+        else f"{name}:{arch}"
+        for stanza in stanzas
+        if stanza.get("Auto-Installed") == "1" and (name := stanza.get("Package"))
     }

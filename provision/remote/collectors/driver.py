@@ -15,6 +15,8 @@ from provision.remote.probe import Query
 
 NAME = "driver"
 LIBRARY = "libnvidia-ml.so.1"
+UNINSTALLERS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
+"""What NVIDIA's installer leaves behind; no package ships either."""
 DIRECTORIES = (
     "/usr/lib/x86_64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
@@ -30,6 +32,7 @@ def collect(_query: Query) -> dict[str, Any]:
         "loaded": read("/sys/module/nvidia/version"),
         "flavour": None if version is None else parse_flavour(version),
         "library": _library(),
+        "runfile": next((path for path in UNINSTALLERS if exists(path)), None),
     }
 
 

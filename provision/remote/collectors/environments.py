@@ -9,13 +9,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from provision.remote.collectors.reading import NOT_THERE, names, need
+from provision.remote import record
+from provision.remote.collectors.reading import NOT_THERE, names, read
 from provision.remote.command import Failed
 from provision.remote.paths import MANIFEST
 from provision.remote.probe import Query
 
 NAME = "environments"
-NOTHING: dict[str, Any] = {"release": None, "lock": None, "python": None, "distributions": {}}
+KEYS = ("lock", "python", "files")
+NOTHING: dict[str, Any] = {
+    "release": None,
+    "lock": None,
+    "python": None,
+    "intact": False,
+    "distributions": {},
+}
 """What is current before the first switch."""
 
 
@@ -34,9 +42,12 @@ def describe(root: Path) -> dict[str, Any] | None:
 
 
 def _release(release: Path) -> dict[str, Any]:
+    manifest = parse_manifest(read(release / MANIFEST))
     return {
         "release": release.name,
-        **parse_manifest(need(release / MANIFEST)),
+        "lock": manifest["lock"],
+        "python": manifest["python"],
+        "intact": manifest["files"] == record.stamp(release),
         "distributions": parse_distributions(_packages(release / "lib")),
     }
 
@@ -49,12 +60,16 @@ def _packages(library: Path) -> list[str]:
     return [name for folder in folders for name in os.listdir(folder)]  # noqa: PTH208
 
 
-def parse_manifest(text: str) -> dict[str, str]:
-    """The lock's sha256 and the Python version."""
-    manifest = json.loads(text)
-    if missing := [name for name in ("lock", "python") if name not in manifest]:
-        raise Failed(f"{MANIFEST} lacks {' and '.join(missing)}")
-    return {"lock": manifest["lock"], "python": manifest["python"]}
+def parse_manifest(text: str | None) -> dict[str, str | None]:
+    """The lock's sha256, the Python version, and the stamp of all files.
+
+    All None where the manifest is gone or damaged: the release is then no release of ours.
+    """
+    try:
+        manifest = json.loads(text or "")
+        return {name: str(manifest[name]) for name in KEYS}
+    except (ValueError, KeyError, TypeError):
+        return dict.fromkeys(KEYS)
 
 
 def parse_distributions(entries: Iterable[str]) -> dict[str, str]:

@@ -12,6 +12,8 @@ from provision.remote.command import Failed
 from provision.remote.probe import Query
 
 NAME = "files"
+DIRECTORY = "directory"
+"""Instead of a digest, where a folder stands in the way."""
 
 
 def collect(query: Query) -> dict[str, Any]:
@@ -24,6 +26,8 @@ def describe(path: Path) -> dict[str, Any] | None:
         mode = path.stat().st_mode
     except NOT_THERE:
         return None
+    if stat.S_ISDIR(mode):
+        return {"sha256": DIRECTORY, "mode": stat.S_IMODE(mode)}
     if not stat.S_ISREG(mode):
         raise Failed(f"{path} is not a regular file")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

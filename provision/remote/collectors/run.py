@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
-from provision.remote.command import Missing
-from provision.remote.paths import ACTIVE, LOCK
+from provision.remote.command import Failed, Missing
+from provision.remote.paths import ACTIVE
 from provision.remote.probe import Query
-from provision.remote.runner import take_lock
+from provision.remote.runner import held
 
 NAME = "run"
+PATIENCE = 2.0
+"""Seconds within which a run that has the lock says who it is."""
 
 
 def collect(_query: Query) -> dict[str, Any]:
-    if LOCK.exists():
-        lock = take_lock(0.0)
-        if lock is None:
-            return parse_active(ACTIVE.read_text())
-        lock.close()
+    end = time.monotonic() + PATIENCE
+    while held():
+        active = json.loads(ACTIVE.read_text()) if ACTIVE.exists() else {}
+        if Path(f"/proc/{active.get('pid')}").exists():
+            return parse_active(active)
+        if time.monotonic() > end:
+            raise Failed("a run holds the lock and does not say who it is")
+        time.sleep(0.05)
     raise Missing("no run is going on")
 
 
-def parse_active(text: str) -> dict[str, Any]:
+def parse_active(active: dict[str, Any]) -> dict[str, Any]:
     """Run, who started it, and since when (seconds since the epoch)."""
-    active = json.loads(text)
     return {name: active[name] for name in ("run", "who", "since")}

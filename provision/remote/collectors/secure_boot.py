@@ -6,19 +6,40 @@ import re
 from pathlib import Path
 from typing import Any
 
+from provision.remote.collectors.reading import exists
 from provision.remote.command import Failed, Missing, run
 from provision.remote.probe import Query
 
 NAME = "secure_boot"
 EFI = Path("/sys/firmware/efi")
+KEYS = ("/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub")
+"""Ubuntu's and Debian's own key for modules, both DER."""
 VARIABLE = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 """The variable of the UEFI specification, under EFI_GLOBAL_VARIABLE's GUID."""
 
 
 def collect(_query: Query) -> dict[str, Any]:
-    if EFI.is_dir():
-        return from_variables(EFI / "efivars")
-    return {"enabled": _asked()}
+    enabled = from_variables(EFI / "efivars") if EFI.is_dir() else _asked()
+    return {"enabled": enabled, "enrolled": _enrolled()}
+
+
+def _enrolled() -> bool | None:
+    """Whether the firmware knows the key with which DKMS signs what it builds.
+
+    None where there is no key, and where nothing is installed that could ask.
+    """
+    try:
+        for key in KEYS:
+            if exists(key):
+                return parse_test_key(run(["mokutil", "--test-key", key]).out)
+    except Missing:
+        pass
+    return None
+
+
+def parse_test_key(text: str) -> bool:
+    """mokutil's sentence; its exit status has changed its meaning over the years."""
+    return "is already enrolled" in text
 
 
 def _asked() -> bool:
@@ -32,12 +53,12 @@ def _asked() -> bool:
     return state
 
 
-def from_variables(efivars: Path) -> dict[str, Any]:
+def from_variables(efivars: Path) -> bool:
     """Read the firmware's variables; old firmware has none about Secure Boot."""
     if not efivars.is_dir() or not any(efivars.iterdir()):
         raise Failed("EFI variables are not mounted")
     try:
-        return {"enabled": parse_variable((efivars / VARIABLE).read_bytes())}
+        return parse_variable((efivars / VARIABLE).read_bytes())
     except FileNotFoundError as error:
         raise Missing("firmware without Secure Boot") from error
 

@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from provision import TOOL
 from provision.checks.finding import Finding
 from provision.errors import ProvisionError
 from provision.facts import Absent, Facts, Unknown
-from provision.plan import (
-    Action,
-    Apt,
-    Keyring,
-    Plan,
-    Reboot,
-    Round,
-    Run,
-    Seal,
-    Switch,
-    Unpack,
-    Write,
-    change_data,
-)
+from provision.plan import Plan, Round, change_data
+from provision.report.actions import action_lines
+from provision.report.live import Progress
 from provision.transport import Cost
 
+RESULTS = {0: "as wanted", 1: "failed", 2: "wrong input", 3: "differs"}
+SIDE = 120
+"""Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How the work on one host ended."""
+
+    host: str
+    code: int
+    seconds: float
+    error: ProvisionError | None = None
 
 
 class Report:
@@ -40,7 +46,17 @@ class Report:
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
         self._console = Console(stderr=json, highlight=False, soft_wrap=True)
-        self._planned: set[str] = set()
+        self._rounds: dict[str, int] = {}
+        self._many = False
+        self._progress = Progress(self._console)
+
+    def working(self, hosts: Sequence[str]) -> AbstractContextManager[object]:
+        """While work goes on: on a terminal a live line per host stands below everything.
+
+        With several hosts every line names its own; their errors come at the end, together.
+        """
+        self._many = len(hosts) > 1
+        return self._progress.shown(hosts)
 
     def say(self, host: str, text: str, style: str = "") -> None:
         """One line about a host."""
@@ -48,76 +64,109 @@ class Report:
 
     def data(self, value: object) -> None:
         """JSON on stdout."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+        try:
+            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read it has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def error(self, error: ProvisionError) -> None:
         """What happened and what to do, on stderr."""
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        console.print(Text.assemble(("error: ", "bold red"), error.what))
-        for line in getattr(error, "log", ()):
-            console.print(Text(f"  | {line}", "dim"))
-        if error.hint:
-            console.print(Text.assemble(("\nhint: ", "bold"), error.hint))
+        lines = [Text.assemble(("error: ", "bold red"), error.what)]
+        lines += [Text(f"  | {line}", "dim") for line in getattr(error, "log", ())]
+        lines += [Text.assemble(("\nhint: ", "bold"), error.hint)] if error.hint else []
+        console.print(Text("\n").join(lines))
 
     def plan(self, plan: Plan, *, commands: bool = False, now_only: bool = False) -> None:
         """The rounds of a plan: the first can be carried out, the others are expected."""
         if plan.empty:
             self.say(plan.host, f"nothing to do: as stack {plan.stack} wants", "green")
-        for number, one in enumerate(plan.rounds, 1):
-            when = "now" if number == 1 else "expected then"
+        host = plan.host
+        done = self._rounds.get(host, 0)
+        for number, one in enumerate(plan.rounds, done + 1):
+            when = "now" if one is plan.now else "expected then"
             count = f"{len(one.changes)} change{'s' if len(one.changes) > 1 else ''}"
-            self.say(plan.host, f"round {number} of {len(plan.rounds)}, {when}: {count}", "bold")
-            self._round(one, commands=commands and number == 1)
+            total = done + len(plan.rounds)
+            self.say(plan.host, f"round {number} of {total}, {when}: {count}", "bold")
+            self._round(host, one, commands=commands and one is plan.now)
             if now_only:
                 return
         for change in plan.awaited:
-            self._line("…", "cyan", f"{change.subject}: awaited: {change.awaited}")
+            self._line(host, "…", "cyan", f"{change.subject}: awaited: {change.awaited}")
 
-    def _round(self, one: Round, *, commands: bool) -> None:
+    def _round(self, host: str, one: Round, *, commands: bool) -> None:
         for change in one.changes:
             kind = "blocked" if change.blocked else "reboot" if change.reboots else "change"
             mark, style = MARKS[kind]
             if change.blocked:
-                self._line(mark, style, f"{change.id}: can't be planned: {change.blocked}")
+                self._line(host, mark, style, f"{change.id}: can't be planned: {change.blocked}")
                 if change.hint:
-                    self._line(" ", "", f"  hint: {change.hint}")
+                    self._line(host, " ", "", f"  hint: {change.hint}")
                 continue
-            self._line(mark, style, f"{change.id}: {change.before} → {change.after}")
-            self._line(" ", "dim", f"  because {change.why}")
+            before, after = self._brief(change.before), self._brief(change.after)
+            self._line(host, mark, style, f"{change.id}: {before} → {after}")
+            self._line(host, " ", "dim", f"  because {change.why}")
             if commands:
                 for action in change.actions:
                     for line in action_lines(action, whole=self.verbose):
-                        self._line(" ", "dim", f"    {line}")
+                        self._line(host, " ", "dim", f"    {line}")
 
-    def _line(self, mark: str, style: str, text: str) -> None:
-        self._console.print(Text.assemble("  ", (mark, style), f" {text}"))
+    def _brief(self, text: str) -> str:
+        """A side of a change in a line that can be read; whole with --verbose."""
+        if self.verbose or len(text) <= SIDE:
+            return text
+        return f"{text[: SIDE - 2].rpartition(', ')[0] or text[: SIDE - 2]}, …"
+
+    def _line(self, host: str, mark: str, style: str, text: str) -> None:
+        lead = (f"{host}  ", "bold") if self._many else ""
+        self._console.print(Text.assemble(lead, "  ", (mark, style), f" {text}"))
 
     def event(self, host: str, event: Mapping[str, Any]) -> None:
         """One step of the loop or of a run on the host."""
+        self._progress.event(host, event)
         match event["event"]:
             case "planned":
                 plan = event["plan"]
-                self.plan(plan, commands=self.verbose, now_only=plan.host in self._planned)
-                self._planned.add(plan.host)
+                self.plan(plan, commands=self.verbose, now_only=host in self._rounds)
+                self._rounds[host] = self._rounds.get(host, 0) + 1
             case "joining":
                 since = time.strftime("%H:%M:%S", time.localtime(event["since"]))
                 self.say(host, f"run {event['run']} of {event['who']} is going on since {since}")
             case "start":
-                self.say(host, f"run {event['run']} started", "dim")
+                log = f"/var/log/{TOOL}/{event['run']}.log"
+                self.say(host, f"run {event['run']} started; its log on the host: {log}", "dim")
             case "output" if self.verbose:
-                self._line("|", "dim", event["line"])
+                self._line(host, "|", "dim", event["line"])
             case "done":
-                self._line("✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
+                self._line(host, "✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":
-                self._line("✗", "red", f"{event['id']}: {event['reason']}")
+                self._line(host, "✗", "red", f"{event['id']}: {event['reason']}")
+            case "stale":
+                self.say(host, "another run came in between: planning anew")
+            case "fetching":
+                self.say(host, f"fetching {event['what']}")
             case "uploading":
                 self.say(host, f"uploading {event['bytes'] / 1e6:.1f} MB")
             case "reconnecting":
-                self.say(host, f"{event['reason']}; the run goes on there, connecting again")
+                self.say(host, f"{event['reason']}; connecting again")
             case "rebooting":
                 self.say(host, "rebooting", "magenta")
             case "back":
                 self.say(host, f"back after {event['seconds']:.1f} s")
+
+    def done(self, host: str) -> None:
+        """Nothing more will be said of a host."""
+        self._progress.done(host)
+
+    def outcomes(self, rows: Sequence[Outcome]) -> None:
+        """How it ended for each of several hosts."""
+        table = Table("host", "result", "time", show_edge=False, title_justify="left")
+        for row in rows:
+            style = "green" if row.code == 0 else "red"
+            said = row.error.what.splitlines()[0] if row.error else RESULTS[row.code]
+            table.add_row(row.host, Text(said, style), f"{row.seconds:.1f} s")
+        self._console.print(table)
 
     def differences(self, host: str, saved: Mapping[str, Any], fresh: Plan) -> None:
         """How a saved plan and a fresh one differ."""
@@ -132,7 +181,7 @@ class Report:
                 where = "in the saved plan alone"
             elif name not in before:
                 where = "in the fresh plan alone"
-            self._line("≠", "red", f"{name}: {where}")
+            self._line(host, "≠", "red", f"{name}: {where}")
 
     def cost(self, host: str, cost: Cost) -> None:
         """What the host was charged."""
@@ -144,9 +193,9 @@ class Report:
         for row in rows if self.verbose else wrong:
             mark, style = ("✓", "green") if row.ok else ("✗", "red")
             text = f"{row.id} {row.subject}: expected {row.expected}, found {row.observed}"
-            self._line(mark, style, text)
+            self._line(host, mark, style, text)
             if not row.ok:
-                self._line(" ", "", f"  {row.reason} → {row.action.value}")
+                self._line(host, " ", "", f"  {row.reason} → {row.action.value}")
         verdict = f"{len(rows) - len(wrong)} of {len(rows)} checks as expected"
         self.say(host, verdict, "red" if wrong else "green")
 
@@ -163,42 +212,6 @@ class Report:
                 case _:
                     table.add_row(name, Text(summary(answer)))
         self._console.print(table)
-
-
-def action_lines(action: Action, *, whole: bool) -> list[str]:
-    """An action as commands and files; `whole` adds the content of files."""
-    match action:
-        case Write():
-            content = action.content.splitlines() if whole else []
-            size = len(action.content.encode())
-            return [f"write {action.path} ({size} bytes, mode {action.mode:04o})"] + [
-                f"  {line}" for line in content[:40]
-            ]
-        case Run():
-            env = [f"{name}={value}" for name, value in action.env.items()] if whole else []
-            return ["$ " + " ".join([*env, *action.argv])]
-        case Keyring():
-            return [f"fetch {action.url}", f"  hold its key to {action.fingerprint}, install it"]
-        case Apt():
-            return ["$ " + " ".join(action.argv), *_apt_lines(action, whole=whole)]
-        case Unpack():
-            return [f"unpack {action.member} of the uploaded wheel to {action.path}"]
-        case Seal():
-            return [f"hold the files of {action.release} to their RECORD"]
-        case Switch():
-            return [f"point {action.link} to {action.target}"]
-        case Reboot():
-            return ["$ systemctl reboot"]
-
-
-def _apt_lines(action: Apt, *, whole: bool) -> list[str]:
-    if action.install is None:
-        return ["  apt is asked when its round comes"]
-    names = sorted(action.install)
-    lines = [f"  installs {len(names)}: {', '.join(names if whole else names[:8])}"]
-    lines[0] += "" if whole or len(names) <= 8 else ", …"
-    removed = ", ".join(f"{name} {version}" for name, version in action.remove.items())
-    return [*lines, f"  removes {removed or 'nothing'}"]
 
 
 def summary(answer: object) -> str:

@@ -1,0 +1,94 @@
+"""What goes on at this moment: a line per host, below everything, where there is a terminal."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+STEPS = {
+    "probing": "probing",
+    "joining": "following a run that goes on",
+    "fetching": "fetching",
+    "uploading": "uploading",
+    "reconnecting": "connecting again",
+    "rebooting": "rebooting",
+    "back": "probing",
+}
+
+
+@dataclass
+class Line:
+    """One host's step, since when (monotonic seconds), and the last line of its output."""
+
+    step: str = "connecting"
+    since: float = field(default_factory=time.monotonic)
+    output: str = ""
+
+
+class Progress:
+    """The live lines; does nothing where output goes to a file or a pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lines: dict[str, Line] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def shown(self, hosts: Sequence[str]) -> Iterator[None]:
+        """Show a line for each host while the block runs."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with self._lock:
+            self._lines = {host: Line() for host in hosts}
+        live = Live(
+            console=self._console, get_renderable=self._table, refresh_per_second=8, transient=True
+        )
+        with live:
+            yield
+
+    def done(self, host: str) -> None:
+        """The host needs no line any more."""
+        with self._lock:
+            self._lines.pop(host, None)
+
+    def event(self, host: str, event: Mapping[str, Any]) -> None:
+        """Take note of a step."""
+        with self._lock:
+            line = self._lines.get(host)
+            if line is None:
+                return
+            match event["event"]:
+                case "output":
+                    line.output = event["line"]
+                case "change":
+                    self._lines[host] = Line(step=event["id"])
+                case name if name in STEPS:
+                    self._lines[host] = Line(step=STEPS[name])
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2), expand=False)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, justify="right")
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=44)
+        table.add_column(no_wrap=True, overflow="ellipsis")
+        room = max(10, self._console.width - 70)
+        now = time.monotonic()
+        with self._lock:
+            for host, line in self._lines.items():
+                table.add_row(
+                    Text(host, "bold"),
+                    f"{now - line.since:.0f} s",
+                    Text(line.step, "cyan"),
+                    Text(line.output[:room], "dim"),
+                )
+        return table

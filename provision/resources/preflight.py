@@ -1,0 +1,141 @@
+"""What would fail later, said before anything changes. Changes nothing itself.
+
+Reads os, driver, secure_boot, dpkg, disks. Each rule gives a blocked change: which host
+property, why it can't work, what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from packaging.version import Version
+
+from provision.facts import Absent, Facts
+from provision.plan import Change, Stage
+from provision.resources import apt_packages, apt_source, driver, toolkits
+from provision.resources.known import NotKnown, known
+from provision.want import Want
+
+NAME = "preflight"
+STAGE = Stage.PREFLIGHT
+Rule = Callable[[Want, Facts], Iterator[NotKnown]]
+ARCH = "x86_64"
+"""The one that the stacks' repositories and locks are for."""
+
+
+def query(want: Want) -> dict[str, Any]:
+    return {}
+
+
+def plan(want: Want, facts: Facts) -> list[Change]:
+    reasons = [reason for rule in RULES for reason in _asked(rule, want, facts)]
+    return [
+        Change(
+            resource=NAME,
+            subject=reason.subject,
+            stage=STAGE,
+            before="as it is",
+            after="nothing can be done",
+            why="it would fail later",
+            blocked=str(reason),
+            hint=reason.hint,
+        )
+        for reason in {str(reason): reason for reason in reasons}.values()
+    ]
+
+
+def _asked(rule: Rule, want: Want, facts: Facts) -> list[NotKnown]:
+    """What a rule finds; a fact that it lacks is found, too, and hides nothing of the others."""
+    try:
+        return list(rule(want, facts))
+    except NotKnown as unknown:
+        return [unknown]
+
+
+def _distribution(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    os = known(facts.os, "os")
+    for ask in (apt_source.repository, driver.packages):
+        try:
+            ask(want, os)
+        except NotKnown as reason:
+            yield reason
+            return
+    if os.arch != ARCH and want.repository is None:
+        yield NotKnown(
+            f"the stack's repository is for {ARCH}, this host is {os.arch}",
+            subject=os.arch,
+            hint="name a repository for it in the inventory, such as NVIDIA's sbsa",
+        )
+
+
+def _systemd(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    if not known(facts.os, "os").systemd:
+        yield NotKnown(
+            "no systemd is running here: services and reboots need it",
+            subject="systemd",
+            hint="`facts`, `plan` and `verify` work without it; a container is provisioned "
+            "from the host that it runs on",
+        )
+
+
+def _glibc(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    os = known(facts.os, "os")
+    glibc = Version(os.libc.removeprefix("glibc ").split("-")[0])
+    for release, toolkit in want.stack.toolkit.items():
+        if toolkit.glibc_below and glibc >= Version(toolkit.glibc_below):
+            yield NotKnown(
+                f"nvcc {release} can't read the headers of {os.libc} ({os.name}): "
+                "exception specification is incompatible",
+                subject=f"CUDA {release}",
+                hint=f"choose a stack without CUDA {release} for this host, or a distribution "
+                f"with a glibc below {toolkit.glibc_below}",
+            )
+
+
+def _runfile(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    runfile = known(facts.driver, "driver").runfile
+    if runfile:
+        yield NotKnown(
+            f"a driver was installed from a .run file: {runfile} is there; "
+            "packages would mix with its files",
+            subject="driver",
+            hint=f"on the host: {runfile} --silent, restart it, and plan again",
+        )
+
+
+def _secure_boot(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    if isinstance(facts.secure_boot, Absent):
+        return
+    state = known(facts.secure_boot, "secure_boot")
+    if state.enabled and not state.enrolled:
+        key = "is not enrolled" if state.enrolled is False else "can't be found (is mokutil there?)"
+        yield NotKnown(
+            f"Secure Boot is on and the key that DKMS signs with {key}: "
+            "the kernel would refuse the module (Key was rejected by service)",
+            subject="secure boot",
+            hint="enrol the key (mokutil --import KEY, then confirm at the console while booting) "
+            "or switch Secure Boot off in the firmware",
+        )
+
+
+def _space(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    lacking = apt_packages.missing(toolkits.expected(want, facts), known(facts.dpkg, "dpkg"))
+    for mount, gib in want.stack.system.space.items() if lacking else ():
+        disk = known(facts.disks, "disks").get(mount)
+        if disk and disk.free < gib * 2**30:
+            yield NotKnown(
+                f"{mount} has {disk.free / 2**30:.1f} GiB free, {gib:g} GiB are needed",
+                subject=mount,
+                hint=f"make space on {mount}, for example: apt-get clean",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    _distribution,
+    _systemd,
+    _glibc,
+    _runfile,
+    _secure_boot,
+    _space,
+)

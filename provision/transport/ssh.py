@@ -1,0 +1,297 @@
+"""SSH: one login to a host, opened at the first command and kept.
+
+Fabric opens the connection; every command gets a channel of its transport, since Invoke would feed
+input a byte per 10 ms.
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+import socket
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import fabric
+import paramiko
+
+from provision.errors import ProvisionError, TransportError
+from provision.inventory import Host
+from provision.transport import Cost, Result, proxy, sudo, text
+from provision.transport.address import Address
+from provision.transport.keys import Keys
+from provision.transport.trust import Judge, Trust
+
+CONNECT_TIMEOUT = 15.0
+"""Seconds for TCP, banner and authentication, each."""
+CHUNK = 1 << 16
+BROKEN = -1
+"""paramiko's exit status of a command whose connection broke before it gave one."""
+HANDSHAKES = 8
+"""At a time to one target or bastion: sshd's MaxStartups drops at random from 10 on."""
+ATTEMPTS = 3
+"""At a handshake that the server breaks off before it has said who it is."""
+READY = b"ready\n"
+
+_gates: dict[tuple[str, int], threading.BoundedSemaphore] = defaultdict(
+    lambda: threading.BoundedSemaphore(HANDSHAKES)
+)
+
+
+class Ssh:
+    """A transport over SSH."""
+
+    def __init__(self, host: Host, address: Address, trust: Trust) -> None:
+        self.host = host.name
+        self.cost = Cost()
+        self.address = address
+        self._where = host.where
+        self._config = ["-F", str(host.ssh_config)] if host.ssh_config else []
+        self._trust = trust
+        self._connection: fabric.Connection | None = None
+        self._chain = ExitStack()
+        """Leaves the host, then those in between."""
+        self._password: str | None = None
+        self._terminal = False
+
+    @property
+    def client(self) -> paramiko.SSHClient:
+        """The live client, for others who ride on this login."""
+        client: paramiko.SSHClient = self._open().client
+        return client
+
+    def run(
+        self, argv: Sequence[str], stdin: bytes, *, deadline: float, root: bool = False
+    ) -> Result:
+        """See Transport."""
+        result = self._run(argv, stdin, deadline, root=root)
+        if root and result.exit and not result.out.startswith("{") and self._learn(result):
+            return self.run(argv, stdin, deadline=deadline, root=root)
+        return result
+
+    def follow(self, argv: Sequence[str], stdin: bytes, *, silence: float) -> Iterator[str]:
+        """See Transport."""
+        channel = self._exec(argv, stdin, root=True)
+        channel.settimeout(silence)
+        rest = b""
+        try:
+            while chunk := channel.recv(CHUNK):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (text(line) for line in lines)
+            self._ended(channel, silence)
+        except TimeoutError as error:
+            raise TransportError(f"{self.host}: silent for {silence:g} s") from error
+        finally:
+            _leave(channel.close)
+
+    def close(self) -> None:
+        """See Transport."""
+        self._connection = None
+        self._chain.close()
+
+    def _ended(self, channel: paramiko.Channel, patience: float) -> None:
+        """A followed command has ended; not so a connection that broke under it."""
+        if not channel.status_event.wait(patience):
+            raise TimeoutError
+        code = channel.recv_exit_status()
+        if code == BROKEN:
+            self.close()
+            raise TransportError(f"{self.host}: the connection broke")
+        if code:
+            err = text(channel.recv_stderr(CHUNK)).strip().splitlines()
+            raise ProvisionError(f"{self.host}: following failed: {err[-1] if err else code}")
+
+    def _run(self, argv: Sequence[str], stdin: bytes, deadline: float, *, root: bool) -> Result:
+        end = time.monotonic() + deadline
+        channel = self._exec(argv, stdin, root=root)
+        try:
+            out = _drain(channel, channel.recv, end)
+            err = _drain(channel, channel.recv_stderr, end)
+            if not channel.status_event.wait(max(0.01, end - time.monotonic())):
+                raise TimeoutError
+            code = channel.recv_exit_status()
+        except TimeoutError as error:
+            raise TransportError(f"{self.host}: no answer within {deadline:g} s") from error
+        finally:
+            _leave(channel.close)
+        if code == BROKEN:
+            self.close()
+            raise TransportError(f"{self.host}: the connection broke")
+        return Result(exit=code, out=text(out), err=text(err))
+
+    def _learn(self, result: Result) -> bool:
+        """What sudo wants of us; True when another attempt can succeed."""
+        said = result.err + result.out
+        if sudo.refuses_password(said):
+            raise TransportError(
+                f"{self.host}: sudo refuses the password of {self.address.user}",
+                hint="try it on the host: sudo -k; sudo true",
+            )
+        if sudo.wants_terminal(said) and not self._terminal:
+            self._terminal = True
+            return True
+        if sudo.wants_password(said) and self._password is None:
+            self._password = sudo.password(self.host)
+            return True
+        return False
+
+    def _exec(self, argv: Sequence[str], stdin: bytes, *, root: bool) -> paramiko.Channel:
+        transport = self._open().transport
+        words, terminal = list(argv), False
+        if root and self.address.user != "root":
+            terminal = self._terminal
+            ask = ["-n"] if self._password is None else ["-S", "-p", ""]
+            words = ["/usr/bin/env", "LC_ALL=C", "/usr/bin/sudo", *ask, "--", *argv]
+            if self._password is not None:
+                stdin = f"{self._password}\n".encode() + stdin
+        try:
+            channel: paramiko.Channel = transport.open_session(timeout=CONNECT_TIMEOUT)
+            channel.settimeout(CONNECT_TIMEOUT)
+            command = shlex.join(words)
+            if terminal:
+                channel.get_pty()
+                command = f"stty raw -echo; printf 'ready\\n'; exec {command}"
+            channel.exec_command(command)
+            self.cost.execs += 1
+            if terminal:
+                _await(channel, READY)
+            _feed(channel, stdin)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            self.close()
+            raise TransportError(f"{self.host}: the connection broke: {_said(error)}") from error
+        return channel
+
+    def _open(self) -> fabric.Connection:
+        if self._connection is None:
+            self._connection = self._connect()
+            self.cost.sessions += 1
+        return self._connection
+
+    def _connect(self) -> fabric.Connection:
+        first = address = self.address
+        while first.jump:
+            first = first.jump
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with _gates[first.hostname, first.port], ExitStack() as chain:
+                    connection = self._login(self.address, self._trust, chain)
+                    self._chain = chain.pop_all()
+                    return connection
+            except (paramiko.SSHException, EOFError, ConnectionResetError) as error:
+                if attempt == ATTEMPTS:
+                    raise self._unreachable(
+                        address,
+                        f"{_said(error)} ({ATTEMPTS} attempts; the server may have too many "
+                        "logins at a time: MaxStartups, PerSourcePenalties)",
+                    ) from error
+                time.sleep(random.uniform(0.5, 1.5) * attempt)  # noqa: S311
+        raise AssertionError("the last attempt raises")
+
+    def _login(self, address: Address, trust: Trust, chain: ExitStack) -> fabric.Connection:
+        gateway = None
+        if address.jump:
+            gateway = self._login(address.jump, Trust(accept_new=trust.accept_new), chain)
+        keys, judge = Keys(address), Judge(address, self.host, trust)
+
+        def begin(sock: socket.socket, **options: Any) -> paramiko.Transport:  # noqa: ANN401
+            with suppress(OSError, AttributeError):  # neither a channel nor a pipe has it
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport = paramiko.Transport(sock, **options)
+            judge.prefer(transport)
+            return transport
+
+        connection = fabric.Connection(
+            address.hostname,
+            user=address.user,
+            port=address.port,
+            config=fabric.Config(lazy=True, overrides={"load_ssh_configs": False}),
+            gateway=gateway,
+            connect_timeout=int(CONNECT_TIMEOUT),
+            connect_kwargs={
+                "auth_strategy": keys,
+                "banner_timeout": CONNECT_TIMEOUT,
+                "auth_timeout": CONNECT_TIMEOUT,
+                "transport_factory": begin,
+            },
+        )
+        connection.client.set_missing_host_key_policy(judge)
+        chain.callback(_leave, connection.client.close)
+        try:
+            if address.proxy_command:
+                command = proxy.expand(address.proxy_command, address)
+                connection.connect_kwargs["sock"] = proxy.start(command, chain)
+            connection.open()
+        except socket.gaierror as error:
+            reason = f"the name {address.hostname} can't be resolved"
+            raise self._unreachable(address, reason) from error
+        except paramiko.AuthenticationException as error:
+            raise TransportError(
+                f"{self.host}: {address.user}@{address.hostname} refuses us",
+                hint=f"tried {', '.join(keys.tried) or 'no key: there is none'}; "
+                f"see what ssh says: {self._ssh(address)}",
+            ) from error
+        except paramiko.ssh_exception.IncompatiblePeer as error:
+            raise self._unreachable(address, f"no common algorithm: {_said(error)}") from error
+        except ConnectionResetError:
+            raise
+        except OSError as error:
+            raise self._unreachable(address, _said(error)) from error
+        connection.transport.set_keepalive(address.keepalive)
+        return connection
+
+    def _ssh(self, address: Address) -> str:
+        """The same login by hand."""
+        port = ["-p", str(address.port)] if address.port != 22 else []
+        where = f"{address.user}@{address.name or address.hostname}"
+        return shlex.join(["ssh", "-v", *self._config, *port, where])
+
+    def _unreachable(self, address: Address, reason: str) -> TransportError:
+        return TransportError(
+            f"{self.host}: {address.hostname} port {address.port} can't be reached: {reason}",
+            hint=f"the address stands in {self._where}; an alias of ~/.ssh/config works too",
+        )
+
+
+def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
+    """Give a command its input. One that ends before it has read that still says why."""
+    try:
+        channel.sendall(stdin)
+        channel.shutdown_write()
+    except OSError:
+        if not channel.closed:
+            raise
+
+
+def _leave(close: Callable[[], object]) -> None:
+    """paramiko says goodbye, though the way may be gone."""
+    with suppress(paramiko.SSHException, OSError, EOFError):
+        close()
+
+
+def _await(channel: paramiko.Channel, word: bytes) -> None:
+    """Read up to a word. Raises EOFError when the output ends before."""
+    seen = b""
+    while not seen.endswith(word):
+        if not (byte := channel.recv(1)):
+            raise EOFError
+        seen += byte
+
+
+def _drain(channel: paramiko.Channel, receive: Callable[[int], bytes], end: float) -> bytes:
+    """Everything until the stream's end. Raises TimeoutError at `end` (monotonic seconds)."""
+    data = bytearray()
+    while True:
+        channel.settimeout(max(0.01, end - time.monotonic()))
+        if not (chunk := receive(CHUNK)):
+            return bytes(data)
+        data += chunk
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
+        error = next(iter(error.errors.values()))  # of all the name's addresses
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,142 @@
+"""What several files of tests set up: SSH servers, logins to them, a fake `ssh`."""
+
+import _socket
+import dataclasses
+import os
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import paramiko
+import pytest
+from invoke.main import program
+from sshd import Server, new_key
+
+from provision import inventory
+from provision.transport import sudo
+from provision.transport.address import Address
+from provision.transport.ssh import Ssh
+from provision.transport.trust import Trust
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def invoke(monkeypatch, capsys):
+    """Calls `invoke` as a user does: its exit code, and what it prints."""
+
+    def call(*argv, inventory=None):
+        monkeypatch.chdir(ROOT)
+        monkeypatch.delenv("FIRSTLIGHT_INVENTORY", raising=False)
+        if inventory:
+            monkeypatch.setenv("FIRSTLIGHT_INVENTORY", str(inventory))
+        code = 0
+        try:
+            program.run(["invoke", *argv])
+        except SystemExit as end:
+            code = end.code
+        out, err = capsys.readouterr()
+        return SimpleNamespace(code=code, out=out, err=err)
+
+    return call
+
+
+@pytest.fixture
+def entry():
+    """Makes a host of the inventory."""
+
+    def make(**fields):
+        base = {"name": "h", "where": "inventory.yaml:3", "stack": "lab", "address": "127.0.0.1"}
+        return inventory.Host(**{**base, **fields})
+
+    return make
+
+
+@pytest.fixture
+def fake_ssh(tmp_path, monkeypatch):
+    """Puts a shell script first on the PATH under the name of `ssh`."""
+
+    def make(script):
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "ssh").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "ssh").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    return make
+
+
+@pytest.fixture
+def agent(monkeypatch):
+    """The keys of the user's agent: none, until a test puts some in."""
+    keys = []
+    monkeypatch.setattr(paramiko, "Agent", lambda: SimpleNamespace(get_keys=lambda: tuple(keys)))
+    return keys
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory):
+    """Name → a key's file and the key."""
+    folder = tmp_path_factory.mktemp("keys")
+    names = ("host", "user", "other", "gate")
+    return {name: (folder / name, new_key(folder / name)) for name in names}
+
+
+@pytest.fixture
+def server(keys):
+    server = Server(keys["host"][1], keys["user"][1])
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def gate(keys):
+    """A second server, to jump through."""
+    server = Server(keys["gate"][1], keys["user"][1])
+    yield server
+    server.stop()
+
+
+def known_line(name, key):
+    """A line of known_hosts."""
+    return f"{name} {key.get_name()} {key.get_base64()}\n"
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Connections do not hold small packets back, which would take 40 ms for each command."""
+
+    def connect(self, address):
+        _socket.socket.connect(self, address)
+        self.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    monkeypatch.setattr(socket.socket, "connect", connect, raising=False)
+
+
+@pytest.fixture
+def login(server, keys, tmp_path, agent, entry, at_once, monkeypatch):
+    """Makes a login to the server, with what it is told to trust and to offer."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(sudo, "_answers", [])
+    monkeypatch.delenv(sudo.VARIABLE, raising=False)
+    logins = []
+
+    def make(*, known="host", offer="user", trust=None, **fields):
+        file = tmp_path / "known_hosts"
+        if known:
+            file.write_text(known_line(f"[127.0.0.1]:{server.port}", keys[known][1]))
+        address = Address(
+            hostname="127.0.0.1",
+            port=server.port,
+            user="root",
+            identities=(str(keys[offer][0]),),
+            known_hosts=(file, tmp_path / "none"),
+        )
+        address = dataclasses.replace(address, **fields)
+        logins.append(Ssh(entry(), address, trust or Trust()))
+        return logins[-1]
+
+    yield make
+    server.stop()
+    for one in logins:
+        one.close()

@@ -1,0 +1,156 @@
+"""What would fail later, said before anything changes: for each rule right, wrong and unknown."""
+
+import dataclasses
+
+import pytest
+from samples import ABSENT, TIMEOUT, WANT, planned, raw
+
+from provision import planner, stack
+from provision.resources import preflight
+
+OWN = dataclasses.replace(WANT, repository=None)
+"""Without a repository of the inventory's: the stack's own count."""
+OTHER = dataclasses.replace(WANT, stack=stack.load("lab-cuda131"))
+"""A stack without CUDA 12.8."""
+UBUNTU = {"os": {"id": "ubuntu", "version_id": "24.04", "name": "Ubuntu 24.04.3 LTS"}}
+GIB = 2**30
+
+
+def secure_boot(enabled, enrolled):
+    return {"secure_boot": {"enabled": enabled, "enrolled": enrolled}}
+
+
+def space(gib, *, lacking=True):
+    """So much room, and a toolkit that is still to be installed."""
+    there = {"disks": {"/": {"free": int(gib * GIB)}}}
+    return {**there, "dpkg": {"packages": {"cuda-toolkit-13-1": None}}} if lacking else there
+
+
+RIGHT = {
+    "Debian 12": (WANT, {}),
+    "Ubuntu 24.04 with the stack's own repository": (OWN, UBUNTU),
+    "another machine with a repository of its own": (WANT, {"os": {"arch": "aarch64"}}),
+    "the last glibc that works": (WANT, {"os": {"libc": "glibc 2.40"}}),
+    "a newer glibc without the toolkit": (OTHER, {"os": {"libc": "glibc 2.41"}}),
+    "Secure Boot switched off": (WANT, secure_boot(enabled=False, enrolled=None)),
+    "Secure Boot with an enrolled key": (WANT, secure_boot(enabled=True, enrolled=True)),
+    "just enough room": (WANT, space(20)),
+    "little room with nothing to install": (WANT, space(1, lacking=False)),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT, ids=RIGHT)
+def test_a_host_on_which_it_can_work(case):
+    want, promise = RIGHT[case]
+    assert planned(preflight, promise, want=want) == []
+
+
+WRONG = {
+    "a distribution without a repository": (
+        OWN,
+        {"os": {"version_id": "9", "name": "Debian 9"}},
+        ("debian9", "stack lab knows no repository for Debian 9 (debian9)"),
+        "it knows debian12, debian13, ubuntu2204, ubuntu2404",
+    ),
+    "a distribution without driver packages": (
+        WANT,
+        {"os": {"id": "plan9", "name": "Plan 9"}},
+        ("plan9", "stack lab knows no driver packages for Plan 9"),
+        "",
+    ),
+    "another machine": (
+        OWN,
+        {"os": {"arch": "aarch64"}},
+        ("aarch64", "the stack's repository is for x86_64, this host is aarch64"),
+        "name a repository for it in the inventory",
+    ),
+    "no systemd": (
+        WANT,
+        {"os": {"systemd": False}},
+        ("systemd", "no systemd is running here"),
+        "a container is provisioned from the host",
+    ),
+    "a glibc that nvcc can't read": (
+        WANT,
+        {"os": {"libc": "glibc 2.41"}},
+        ("CUDA 12.8", "nvcc 12.8 can't read the headers of glibc 2.41"),
+        "choose a stack without CUDA 12.8",
+    ),
+    "a later glibc": (
+        WANT,
+        {"os": {"libc": "glibc 2.100"}},
+        ("CUDA 12.8", "glibc 2.100"),
+        "a glibc below 2.41",
+    ),
+    "a driver of a .run file": (
+        WANT,
+        {"driver": {"runfile": "/usr/bin/nvidia-uninstall"}},
+        ("driver", "installed from a .run file: /usr/bin/nvidia-uninstall is there"),
+        "/usr/bin/nvidia-uninstall --silent",
+    ),
+    "Secure Boot and a key that is not enrolled": (
+        WANT,
+        secure_boot(enabled=True, enrolled=False),
+        ("secure boot", "the key that DKMS signs with is not enrolled"),
+        "mokutil --import",
+    ),
+    "Secure Boot and no key yet": (
+        WANT,
+        secure_boot(enabled=True, enrolled=None),
+        ("secure boot", "the key that DKMS signs with can't be found"),
+        "switch Secure Boot off",
+    ),
+    "too little room": (
+        WANT,
+        space(19.5),
+        ("/", "/ has 19.5 GiB free, 20 GiB are needed"),
+        "make space on /",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG, ids=WRONG)
+def test_a_host_on_which_it_can_t_work(case):
+    want, promise, (subject, reason), hint = WRONG[case]
+    (change,) = planned(preflight, promise, want=want)
+    assert change.subject == subject
+    assert reason in change.blocked
+    assert hint in change.hint
+    assert (change.actions, change.makes) == ((), {})
+
+
+@pytest.mark.parametrize("case", WRONG, ids=WRONG)
+def test_nothing_is_done_on_such_a_host(case):
+    want, promise, (subject, _), _ = WRONG[case]
+    plan = planner.plan("h", want, raw(promise))
+    assert not plan.now.actionable
+    assert f"preflight:{subject}" in [change.id for change in plan.now.blocked]
+    assert len(plan.rounds) == 1
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    promise = {"os": {"systemd": False, "libc": "glibc 2.41"}}, secure_boot(True, None), space(1)
+    subjects = [change.subject for change in planned(preflight, *promise)]
+    assert subjects == ["systemd", "CUDA 12.8", "secure boot", "/"]
+
+
+@pytest.mark.parametrize("name", ["os", "driver", "secure_boot"])
+def test_what_is_unknown_is_never_taken_for_right(name):
+    blocked = [change.blocked for change in planned(preflight, **{name: TIMEOUT})]
+    assert blocked == [f"{name}: {TIMEOUT['reason']}"]
+
+
+@pytest.mark.parametrize("name", ["dpkg", "disks"])
+def test_room_that_is_unknown_is_never_taken_for_enough(name):
+    blocked = [change.blocked for change in planned(preflight, space(100), **{name: TIMEOUT})]
+    assert blocked == [f"{name}: {TIMEOUT['reason']}"]
+
+
+def test_a_host_without_firmware_variables_has_no_secure_boot():
+    assert planned(preflight, secure_boot=ABSENT) == []
+
+
+def test_what_is_unknown_does_not_hide_what_is_wrong():
+    plan = planner.plan("h", WANT, raw({"os": {"systemd": False}}, secure_boot=TIMEOUT))
+    subjects = {c.subject for c in plan.now.blocked if c.resource == "preflight"}
+    assert {"systemd", "secure_boot"} <= subjects

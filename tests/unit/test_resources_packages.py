@@ -1,0 +1,332 @@
+"""What packages are installed, moved and removed, and what becomes of their marks."""
+
+import pytest
+from samples import DRIVER, KERNEL, WANT, installed, planned, raw, refused, seen
+
+from provision import planner
+from provision.facts import merge
+from provision.plan import Apt, Stage
+from provision.resources import apt_packages, driver, headers, toolkits
+from provision.resources.known import NotKnown
+
+# --- packages ----------------------------------------------------------------------------------
+
+
+def transaction(facts, wanted):
+    (change,) = apt_packages.packages_change(
+        "r", Stage.PACKAGES, facts, subject="s", wanted=wanted, why="w"
+    )
+    (apt,) = change.actions
+    assert isinstance(apt, Apt)
+    return change, apt
+
+
+NOT_THERE = {"dpkg": {"packages": {"gcc": None, "make": None}}}
+
+
+@pytest.mark.parametrize(
+    ("promise", "wanted", "words"),
+    [
+        (NOT_THERE, {"gcc": None, "make": None}, ["gcc", "make"]),
+        (NOT_THERE, {"gcc": "4:12.2.0-3"}, ["gcc=4:12.2.0-3"]),
+        (
+            installed("gcc", "4:13"),
+            {"gcc": "4:12.2.0-3"},
+            ["--allow-downgrades", "gcc=4:12.2.0-3"],
+        ),
+        (
+            installed("gcc", "4:11"),
+            {"gcc": "4:12.2.0-3"},
+            ["--allow-downgrades", "gcc=4:12.2.0-3"],
+        ),
+        (installed("gcc", "4:13", "config-files"), {"gcc": None}, ["gcc"]),
+        (installed("gcc", "4:13", "half-configured"), {"gcc": None, "make": None}, ["gcc"]),
+    ],
+)
+def test_downgrades_are_allowed_only_where_an_installed_version_moves(promise, wanted, words):
+    _, apt = transaction(seen(promise), wanted)
+    assert list(apt.argv[len(apt_packages.INSTALL) :]) == words
+
+
+def test_apt_is_never_asked_for_recommended_packages_or_questions():
+    _, apt = transaction(seen(NOT_THERE), {"gcc": None})
+    assert {"--yes", "--no-install-recommends"} <= set(apt.argv)
+
+
+def test_what_is_installed_at_its_version_is_left_alone():
+    wanted = {"gcc": None, "nvidia-open": f"{DRIVER}-1"}
+    assert (
+        apt_packages.packages_change(
+            "r", Stage.PACKAGES, seen(), subject="s", wanted=wanted, why="w"
+        )
+        == []
+    )
+
+
+def simulated(apt, **said):
+    return {"simulations": {apt.key: {"install": {}, "remove": {}, "error": None, **said}}}
+
+
+def test_what_apt_would_remove_is_shown_and_promised():
+    facts = seen(NOT_THERE)
+    _, apt = transaction(facts, {"gcc": None})
+    said = simulated(apt, install={"gcc": [None, "4:12.2.0-3"]}, remove={"old": "1"})
+    change, apt = transaction(seen(NOT_THERE, said), {"gcc": None})
+    assert (change.before, change.after) == ("gcc absent", "gcc 4:12.2.0-3")
+    assert (apt.install, apt.remove) == ({"gcc": [None, "4:12.2.0-3"]}, {"old": "1"})
+    assert change.makes["dpkg"]["packages"]["old"] is None
+
+
+def test_before_apt_was_asked_nothing_is_claimed():
+    change, apt = transaction(seen(NOT_THERE), {"gcc": None})
+    assert (change.after, apt.install) == ("gcc ?", None)
+
+
+def test_apt_s_refusal_is_told_in_its_words():
+    _, apt = transaction(seen(NOT_THERE), {"gcc": None})
+    with pytest.raises(NotKnown, match="apt refuses: held broken packages") as caught:
+        transaction(seen(NOT_THERE, simulated(apt, error="held broken packages")), {"gcc": None})
+    assert caught.value.subject == "gcc"
+
+
+def test_an_exact_version_that_no_source_has():
+    with pytest.raises(NotKnown, match="gcc 99 is not in any source's index") as caught:
+        transaction(seen(NOT_THERE), {"gcc": "99"})
+    assert caught.value.hint == "the sources offer 4:12.2.0-3"
+
+
+def test_a_simulation_that_could_not_be_made_blocks():
+    with pytest.raises(NotKnown, match="simulations: no answer"):
+        transaction(
+            seen(NOT_THERE, simulations={"status": "timeout", "reason": "no answer"}),
+            {"gcc": None},
+        )
+
+
+# --- driver ------------------------------------------------------------------------------------
+
+
+def test_a_host_without_an_nvidia_device_gets_no_driver():
+    refusal = refused(driver, pci={"status": "ok", "value": []})
+    assert str(refusal) == "no NVIDIA device on the PCI bus"
+    assert "seated" in refusal.hint
+
+
+def test_pinned_packages_of_another_version_move_with_the_driver():
+    (change,) = planned(driver, installed("libcuda1", "595.58.03-1"))
+    (apt,) = change.actions
+    assert apt.argv[-2:] == ("--allow-downgrades", f"libcuda1={DRIVER}-1")
+    assert (change.before, change.after) == ("libcuda1 595.58.03-1", f"libcuda1 {DRIVER}-1")
+
+
+@pytest.mark.parametrize(
+    ("module", "before"),
+    [
+        (None, "no module"),
+        ({"version": "1.2", "license": "Dual MIT/GPL"}, "1.2 (Dual MIT/GPL)"),
+        ({"version": DRIVER, "license": "NVIDIA"}, f"{DRIVER} (NVIDIA)"),
+    ],
+    ids=["missing", "another version", "the proprietary one"],
+)
+def test_a_kernel_without_the_right_module_gets_it_built(module, before):
+    lacks = {"kernel": {"available": {KERNEL: module}}}
+    (change,) = planned(driver, lacks)
+    assert f"there is {before} for {KERNEL}" in change.why
+    assert change.actions[0].argv == (*apt_packages.REINSTALL, "nvidia-kernel-open-dkms")
+    assert planned(driver, lacks, change.makes) == []
+
+
+def test_a_toolkit_whose_files_are_gone_is_unpacked_anew():
+    (change,) = planned(toolkits, {"toolkits": {"installed": {"12.8": None}}})
+    assert change.actions[0].argv[: len(apt_packages.REINSTALL)] == apt_packages.REINSTALL
+    names = change.actions[0].argv[len(apt_packages.REINSTALL) :]
+    assert {"cuda-nvcc-12-8", "cuda-toolkit-12-8"} <= set(names)
+    assert all(name.endswith("-12-8") for name in names)
+    assert planned(toolkits, {"toolkits": {"installed": {"12.8": None}}}, change.makes) == []
+
+
+def test_headers_are_wanted_for_the_running_kernel_and_the_next_one():
+    (change,) = planned(headers, {"boot": {"next_kernel": "9.9"}})
+    assert change.before == "linux-headers-9.9 absent"
+    assert list(headers.expected(WANT, seen({"boot": {"next_kernel": None}}))) == [
+        f"linux-headers-{KERNEL}"
+    ]
+
+
+# --- strays ------------------------------------------------------------------------------------
+
+
+def words(change):
+    """What apt is asked beyond what it is always asked."""
+    return list(change.actions[0].argv[len(apt_packages.INSTALL) :])
+
+
+def offered(name, *versions):
+    """The promise that sources offer a package in these versions."""
+    policy = {"candidate": versions[0], "versions": dict.fromkeys(versions, "http://deb.example")}
+    return {"apt": {"policy": {name: policy}}}
+
+
+WANTED = f"{DRIVER}-1"
+
+
+def stray(name, version, *offers, **marks):
+    """A part of a driver that is installed, and what sources offer of it."""
+    found = [installed(name, version, **marks)]
+    return [*found, offered(name, *offers)] if offers else found
+
+
+STRAYS = {
+    "another version of a part that came along": (
+        stray("libnvidia-encode1", "595.58.03-1", "595.58.03-1", WANTED),
+        [f"libnvidia-encode1={WANTED}"],
+    ),
+    "a part of another branch": (
+        stray("nvidia-driver-550", "550.163.01-1", "550.163.01-1"),
+        ["nvidia-driver-550-"],
+    ),
+    "the distribution's own build": (
+        stray("nvidia-tesla-470-driver", "470.256.02-2"),
+        ["nvidia-tesla-470-driver-"],
+    ),
+    "Ubuntu's part of the X server": (
+        stray("xserver-xorg-video-nvidia-550", "550.163.01-0ubuntu1"),
+        ["xserver-xorg-video-nvidia-550-"],
+    ),
+    "the metapackage that drags a driver along": (stray("cuda", "13.1.1-1"), ["cuda-"]),
+    "such a metapackage of one release": (stray("cuda-13-1", "13.1.1-1"), ["cuda-13-1-"]),
+    "the driver's own metapackage": (
+        stray("cuda-drivers", WANTED, WANTED),
+        ["cuda-drivers-"],
+    ),
+    "a runtime": (stray("cuda-runtime-12-8", "12.8.1-1"), ["cuda-runtime-12-8-"]),
+}
+
+
+@pytest.mark.parametrize("case", STRAYS, ids=STRAYS)
+def test_parts_of_another_driver_follow_or_go(case):
+    there, asked = STRAYS[case]
+    (change,) = planned(driver, *there)
+    assert words(change) == ["--allow-downgrades", *asked]
+    assert planned(driver, *there, change.makes) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "xserver-xorg-video-nvidia",
+        "libegl-nvidia0",
+        "libglx-nvidia0",
+        "libgles-nvidia2",
+        "libgl1-nvidia-glvnd-glx",
+        "libcudadebugger1",
+        "libcuda1:i386",
+    ],
+)
+def test_every_part_of_debian_s_driver_follows(name):
+    (change,) = planned(driver, *stray(name, "595.58.03-1", "595.58.03-1", WANTED))
+    assert words(change) == ["--allow-downgrades", f"{name}={WANTED}"]
+
+
+UNTOUCHED = {
+    "the container toolkit": ("nvidia-container-toolkit", "1.17.8-1"),
+    "its library": ("libnvidia-container1", "1.17.8-1"),
+    "a part that followed already": ("libnvidia-encode1", WANTED),
+    "a toolkit": ("cuda-toolkit-12-6", "12.6.3-1"),
+    "a part of a toolkit": ("cuda-nvcc-12-6", "12.6.85-1"),
+    "the key": ("cuda-keyring", "1.1-1"),
+    "a library of CUDA": ("libcudnn9-cuda-13", "9.15.1.9-1"),
+    "a kernel": ("linux-image-6.1.0-42-amd64", "6.1.159-1"),
+}
+
+
+@pytest.mark.parametrize("case", UNTOUCHED, ids=UNTOUCHED)
+def test_what_is_no_part_of_another_driver_is_left_alone(case):
+    name, version = UNTOUCHED[case]
+    assert planned(driver, installed(name, version), offered(name, WANTED, version)) == []
+
+
+def test_what_is_not_properly_installed_is_no_stray():
+    assert planned(driver, installed("cuda", "13.1.1-1", "half-configured")) == []
+
+
+# --- marks -------------------------------------------------------------------------------------
+
+
+def marks(change):
+    """The commands behind the transaction."""
+    return [" ".join(action.argv) for action in change.actions[1:]]
+
+
+def test_a_held_package_is_moved_and_held_again():
+    held = installed("libcuda1", "595.58.03-1", hold=True)
+    (change,) = planned(driver, held)
+    assert words(change) == [
+        *("--allow-downgrades", "--allow-change-held-packages", f"libcuda1={WANTED}"),
+    ]
+    assert marks(change) == ["apt-mark hold libcuda1"]
+    assert change.makes["dpkg"]["packages"]["libcuda1"]["hold"] is True
+
+
+def test_a_held_package_that_goes_is_not_held_again():
+    (change,) = planned(driver, installed("cuda", "13.1.1-1", hold=True))
+    assert "--allow-change-held-packages" in words(change)
+    assert marks(change) == []
+
+
+def test_without_a_held_package_none_may_be_changed():
+    (change,) = planned(driver, installed("libcuda1", "595.58.03-1"))
+    assert "--allow-change-held-packages" not in words(change)
+    assert marks(change) == []
+
+
+def test_what_followed_stays_apt_s_own_to_remove():
+    (change,) = planned(driver, installed("libcuda1", "595.58.03-1", auto=True))
+    assert marks(change) == ["apt-mark auto libcuda1"]
+    assert change.makes["dpkg"]["packages"]["libcuda1"]["auto"] is True
+
+
+def test_what_is_wanted_by_name_is_not_marked_as_a_dependency():
+    (change,) = planned(driver, installed("nvidia-open", "595.58.03-1", auto=True))
+    assert marks(change) == []
+    assert change.makes["dpkg"]["packages"]["nvidia-open"]["auto"] is False
+
+
+def test_hold_and_dependency_are_both_kept():
+    (change,) = planned(driver, installed("libcuda1", "595.58.03-1", hold=True, auto=True))
+    assert marks(change) == ["apt-mark hold libcuda1", "apt-mark auto libcuda1"]
+
+
+def test_a_toolkit_that_came_as_a_dependency_is_marked_as_wanted():
+    toolkit = installed("cuda-toolkit-13-1", "13.1.1-1", auto=True)
+    (change,) = planned(toolkits, toolkit)
+    assert [a.argv for a in change.actions] == [("apt-mark", "manual", "cuda-toolkit-13-1")]
+    assert planned(toolkits, toolkit, change.makes) == []
+
+
+def test_toolkits_outlive_the_metapackage_that_brought_them():
+    found = raw(
+        installed("cuda", "13.1.1-1"), installed("cuda-toolkit-13-1", "13.1.1-1", auto=True)
+    )
+    metapackage, toolkit = planner.plan("h", WANT, found).now.changes
+    assert words(metapackage)[-1] == "cuda-"
+    assert toolkit.actions[0].argv == ("apt-mark", "manual", "cuda-toolkit-13-1")
+
+
+def test_apt_is_asked_about_every_transaction_of_the_round():
+    promise = {"dpkg": {"packages": {"nvidia-open": None}}}
+    first = planner.plan("h", WANT, raw(promise))
+    (apt,) = first.now.unasked
+    takes = {"install": {"nvidia-open": [None, WANTED]}, "remove": {"make": "4.3-4.1"}}
+    said = {"simulations": {apt.key: {**takes, "error": None}}}
+    then = planner.plan("h", WANT, merge(raw(promise), said))
+    assert [words(c)[-1] for c in then.now.changes] == [f"nvidia-open={WANTED}", "make"]
+    assert [one.argv[-1] for one in then.now.unasked] == ["make"]
+
+
+@pytest.mark.parametrize("name", ["driver", "kernel", "boot", "pci", "dpkg", "apt", "os"])
+def test_a_fact_that_is_unknown_blocks_and_never_breaks(name):
+    unknown = {name: {"status": "timeout", "reason": "no answer within 30 s"}}
+    plan = planner.plan("h", WANT, raw({"dpkg": {"packages": {"nvidia-open": None}}}, **unknown))
+    blocked = [change.blocked for one in plan.rounds for change in one.changes if change.blocked]
+    assert any("no answer within 30 s" in reason for reason in blocked)
