@@ -1,0 +1,1 @@
+"""What a run costs, measured beside its peers. Nothing here asserts a time."""
