@@ -42,6 +42,7 @@ def expected(target: Target, seen: engine.Look) -> Expected:
             resource.NAME: resource.expected(want, facts)
             for resource in (headers, driver, toolkits, compilers)
         },
+        "driver_parts": driver.strays(want, facts)[0],
     }
     sources = [
         {"file": source["file"], "line": _read(target, source["file"]).strip(), "uri": uri}
@@ -50,7 +51,7 @@ def expected(target: Target, seen: engine.Look) -> Expected:
         if source["signed_by"] == apt_source.KEYRING
     ]
     files = [
-        *resources.query(want)["files"],
+        *(path for path in resources.query(want)["files"] if answers["files"][path]),
         *(
             f"{environment.ROOT}/{name}/locks/{there['lock'][:12]}.txt"
             for name, there in answers["environments"].items()

@@ -15,7 +15,9 @@ from typing import Any
 from benchmarks.expected import Expected, expected
 from provision import engine, inventory, lab, resources, wire
 from provision.target import Target, lab_spec, target
-from provision.transport import Address, Cost, Result, Ssh
+from provision.transport import Cost, Result
+from provision.transport.address import Address
+from provision.transport.ssh import Ssh
 from provision.want import Want
 
 PREFIX = "bench-"
@@ -126,7 +128,17 @@ class _Listener:
         self.cost = Cost()
         self.stdin = b""
 
-    def run(self, argv: Sequence[str], stdin: bytes, *, deadline: float) -> Result:  # noqa: ARG002
+    def begin(self) -> None:
+        pass
+
+    def run(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        stdin: bytes,
+        *,
+        deadline: float,  # noqa: ARG002
+        root: bool = False,  # noqa: ARG002
+    ) -> Result:
         self.stdin = stdin
         return Result(exit=0, out="{}", err="")
 

@@ -1,4 +1,7 @@
-"""What each task does: select hosts, run the loop, render; returns the exit code."""
+"""What each task does: select hosts, run the loop, render; returns the exit code.
+
+The loop itself is imported when the logins have begun: that takes as long as they do.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,21 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from provision import checks, engine, inventory
-from provision.checks.finding import Finding
+from provision import inventory
 from provision.errors import DIFFERENCES, DONE, FAILED, INTERRUPTED, ProvisionError, UsageError
-from provision.facts import Json
 from provision.inventory import Host
 from provision.plan import SCHEMA
 from provision.report import Outcome, Report
 from provision.target import Target, lab_spec, target
+
+if TYPE_CHECKING:
+    from provision import engine
+    from provision.checks.finding import Finding
 
 Names = Sequence[str]
 AT_A_TIME = 16
@@ -92,6 +97,8 @@ def provision(hosts: Names, groups: Names, *, verbose: bool, accept_new: bool) -
 
     def do(host: Host) -> int:
         ready = _ready(host, report, start=True, accept_new=accept_new)
+        from provision import engine
+
         seen = engine.provision(ready, functools.partial(report.event, host.name))
         rows = [row for row in _rows(ready, seen) if not _awaited(row, seen)]
         report.findings(host.name, rows)
@@ -115,7 +122,7 @@ def plan(
     plans: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = engine.look(_ready(host, report, accept_new=accept_new))
+        seen = _look(_ready(host, report, accept_new=accept_new))
         report.plan(seen.plan, commands=True)
         plans[host.name] = seen.plan.to_data()
         return FAILED if seen.plan.now.blocked else DONE
@@ -146,6 +153,8 @@ def apply(file: Path, *, verbose: bool) -> int:
 
     def do(host: Host) -> int:
         ready = _ready(host, report)
+        from provision import engine
+
         seen = engine.look(ready)
         if seen.plan.fingerprint != saved["fingerprint"]:
             report.differences(host.name, saved, seen.plan)
@@ -165,7 +174,7 @@ def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
 
     def do(host: Host) -> int:
         ready = _ready(host, report)
-        rows = _rows(ready, engine.look(ready))
+        rows = _rows(ready, _look(ready))
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
@@ -182,7 +191,7 @@ def facts(hosts: Names, groups: Names, *, json: bool) -> int:
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = engine.look(_ready(host, report))
+        seen = _look(_ready(host, report))
         found[host.name] = seen.raw
         if not json:
             report.facts(host.name, seen.facts)
@@ -273,7 +282,15 @@ def _ready(host: Host, report: Report, *, start: bool = False, accept_new: bool 
     return target(host, start=say, accept_new=accept_new)
 
 
+def _look(ready: Target) -> engine.Look:
+    from provision import engine
+
+    return engine.look(ready)
+
+
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
+    from provision import checks
+
     return checks.check(ready.want, seen.facts, seen.plan)
 
 
@@ -285,7 +302,7 @@ def _awaited(row: Finding, seen: engine.Look) -> bool:
     return any(row.subject == change.subject for change in seen.plan.awaited)
 
 
-def _save(file: Path, plans: Json) -> None:
+def _save(file: Path, plans: Mapping[str, Any]) -> None:
     if len(plans) > 1:
         raise UsageError("--output takes the plan of one host", hint="name one --host")
     try:

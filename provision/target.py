@@ -30,7 +30,9 @@ class Target:
 def target(
     host: Host, *, start: Callable[[str], None] | None = None, accept_new: bool = False
 ) -> Target:
-    """Make a host ready. A lab host that is down is started when `start`, told of it, is given.
+    """Make a host ready, and begin to log in: whoever asked has more to import meanwhile.
+
+    A lab host that is down is started when `start`, told of it, is given.
 
     Raises UsageError for a wrong stack or SSH configuration, ProvisionError for a lab host
     that is down.
@@ -44,7 +46,9 @@ def target(
         repository=host.repository,
         site=host.site,
     )
-    return Target(host=host, want=want, transport=_transport(host, accept_new=accept_new))
+    transport = _transport(host, accept_new=accept_new)
+    transport.begin()
+    return Target(host=host, want=want, transport=transport)
 
 
 def _transport(host: Host, *, accept_new: bool) -> Transport:

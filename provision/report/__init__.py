@@ -9,20 +9,22 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from provision import TOOL
-from provision.checks.finding import Finding
 from provision.errors import ProvisionError
-from provision.facts import Absent, Facts, Unknown
 from provision.plan import Plan, Round, change_data
 from provision.report.actions import action_lines
 from provision.report.live import Progress
 from provision.transport import Cost
+
+if TYPE_CHECKING:
+    from provision.checks.finding import Finding  # read while the login is under way
+    from provision.facts import Facts
 
 RESULTS = {0: "as wanted", 1: "failed", 2: "wrong input", 3: "differs"}
 SIDE = 120
@@ -201,33 +203,6 @@ class Report:
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""
-        table = Table("fact", "value", title=host, title_justify="left", show_edge=False)
-        for name in Facts.__dataclass_fields__:
-            answer = getattr(facts, name)
-            match answer:
-                case Absent():
-                    table.add_row(name, Text("absent", "dim"))
-                case Unknown(reason=reason):
-                    table.add_row(name, Text(f"unknown: {reason}", "red"))
-                case _:
-                    table.add_row(name, Text(summary(answer)))
-        self._console.print(table)
+        from provision.report.facts import table
 
-
-def summary(answer: object) -> str:
-    """A fact in one line."""
-    if isinstance(answer, dict):
-        shown = ", ".join(f"{key}: {_short(value)}" for key, value in list(answer.items())[:6])
-        return shown + (f", … ({len(answer)})" if len(answer) > 6 else "")
-    if isinstance(answer, list):
-        return f"{len(answer)}: " + "; ".join(_short(item) for item in answer[:2])
-    return _short(answer)
-
-
-def _short(value: object) -> str:
-    fields = getattr(value, "__dataclass_fields__", None)
-    if fields is None:
-        text = str(value)
-    else:
-        text = ", ".join(f"{name} {_short(getattr(value, name))}" for name in fields)
-    return text if len(text) <= 160 else text[:159] + "…"
+        self._console.print(table(host, facts))

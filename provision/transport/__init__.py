@@ -30,6 +30,9 @@ class Transport(Protocol):
     host: str
     cost: Cost
 
+    def begin(self) -> None:
+        """Start to connect, and come back at once; the first command waits for it."""
+
     def run(
         self, argv: Sequence[str], stdin: bytes, *, deadline: float, root: bool = False
     ) -> Result:

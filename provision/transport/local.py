@@ -21,6 +21,9 @@ class Local:
         self.host = host
         self.cost = Cost()
 
+    def begin(self) -> None:
+        """See Transport: there is nothing to connect."""
+
     def run(
         self, argv: Sequence[str], stdin: bytes, *, deadline: float, root: bool = False
     ) -> Result:

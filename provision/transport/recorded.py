@@ -22,6 +22,9 @@ class Recorded:
     cost: Cost = field(default_factory=Cost)
     connected: bool = False
 
+    def begin(self) -> None:
+        """See Transport: sessions are counted at the first command."""
+
     def run(
         self,
         argv: Sequence[str],

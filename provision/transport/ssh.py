@@ -13,6 +13,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -53,10 +54,23 @@ class Ssh:
         self._config = ["-F", str(host.ssh_config)] if host.ssh_config else []
         self._trust = trust
         self._connection: fabric.Connection | None = None
+        self._begun: Future[fabric.Connection] | None = None
         self._chain = ExitStack()
         """Leaves the host, then those in between."""
         self._password: str | None = None
         self._terminal = False
+
+    def begin(self) -> None:
+        """See Transport. What goes wrong is told to the first command."""
+        begun = self._begun = Future()
+
+        def login() -> None:
+            try:
+                begun.set_result(self._connect())
+            except BaseException as error:  # noqa: BLE001 - for whoever waits for the login
+                begun.set_exception(error)
+
+        threading.Thread(target=login, daemon=True).start()
 
     @property
     def client(self) -> paramiko.SSHClient:
@@ -167,7 +181,8 @@ class Ssh:
 
     def _open(self) -> fabric.Connection:
         if self._connection is None:
-            self._connection = self._connect()
+            begun, self._begun = self._begun, None
+            self._connection = begun.result() if begun else self._connect()
             self.cost.sessions += 1
         return self._connection
 

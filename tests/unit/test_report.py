@@ -27,8 +27,9 @@ from provision.plan import (
     Unpack,
     Write,
 )
-from provision.report import Outcome, Report, summary
+from provision.report import Outcome, Report
 from provision.report.actions import action_lines
+from provision.report.facts import summary
 from provision.report.live import Progress
 from provision.transport import Cost
 
