@@ -16,9 +16,10 @@ from typing import Any
 
 from provision import resources, wire
 from provision.errors import ProvisionError, TransportError
-from provision.facts import Boot, Facts, Journal, Run, merge, parse
+from provision.facts import Boot, Facts, Journal, Run, parse
 from provision.plan import Plan, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
+from provision.promises import merge
 from provision.target import Target
 from provision.uv_wheel import uv_wheel
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from provision import resources
 from provision.errors import ProvisionError
-from provision.facts import Json, merge, parse
+from provision.facts import Json, parse
 from provision.plan import Change, Plan, Round, Stage
+from provision.promises import merge
 from provision.resources.known import NotKnown
 from provision.want import Want
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from provision.facts import UNSEEN, Dpkg, Facts, Package, Simulation, Unknown
+from provision.facts import Dpkg, Facts, Package, Unknown
 from provision.plan import Action, Apt, Change, Json, Run, Stage
+from provision.promises import UNSEEN
 from provision.resources.known import NotKnown, known
 
 Wanted = Mapping[str, str | None]
@@ -67,16 +68,13 @@ def packages_change(
     if not lacking and not gone:
         return _marked(resource, stage, dpkg, wanted)
     _available(lacking, facts)
-    apt = Apt(argv=_argv(lacking, gone, dpkg))
-    said = simulation(facts, apt)
-    if said:
-        apt = Apt(argv=apt.argv, install=said.install, remove=said.remove)
+    apt = asked(facts, _argv(lacking, gone, dpkg))
     held = [name for name in lacking if (p := there(dpkg, name)) and p.hold]
     then: tuple[Action, ...] = (Run(argv=("apt-mark", "hold", *held)),) if held else ()
     follow = [name for name in lacking if name not in wanted and _auto(dpkg, name)]
     then += (Run(argv=("apt-mark", "auto", *follow)),) if follow else ()
     afterwards: dict[str, Any] = {
-        name: installed(_then(name, lacking, said)) | {"hold": name in held, "auto": name in follow}
+        name: installed(_then(name, lacking, apt)) | {"hold": name in held, "auto": name in follow}
         for name in lacking
     }
     return [
@@ -86,7 +84,7 @@ def packages_change(
             stage=stage,
             before=", ".join(f"{name} {_now(dpkg, name)}" for name in (*lacking, *gone)),
             after=", ".join(
-                [f"{name} {_then(name, lacking, said)}" for name in lacking]
+                [f"{name} {_then(name, lacking, apt)}" for name in lacking]
                 + [f"{name} removed" for name in gone]
             ),
             why=why,
@@ -130,10 +128,7 @@ def reinstalled(
 ) -> Change:
     """The change that unpacks packages anew, whose files or products are damaged."""
     dpkg = known(facts.dpkg, "dpkg")
-    apt = Apt(argv=(*REINSTALL, *names))
-    said = simulation(facts, apt)
-    if said:
-        apt = Apt(argv=apt.argv, install=said.install, remove=said.remove)
+    apt = asked(facts, (*REINSTALL, *names))
     return Change(
         resource=resource,
         subject=subject,
@@ -161,8 +156,8 @@ def _now(dpkg: Dpkg, name: str) -> str:
     return package.version if package else "absent"
 
 
-def _then(name: str, lacking: Wanted, said: Simulation | None) -> str:
-    simulated = said.install.get(name) if said else None
+def _then(name: str, lacking: Wanted, apt: Apt) -> str:
+    simulated = apt.install.get(name) if apt.install else None
     return lacking[name] or (simulated[1] if simulated else None) or UNSEEN
 
 
@@ -189,11 +184,18 @@ def _available(lacking: Wanted, facts: Facts) -> None:
             )
 
 
-def simulation(facts: Facts, apt: Apt) -> Simulation | None:
-    """What apt said it would do; None when it was not asked. Raises NotKnown when it refuses."""
+def asked(facts: Facts, argv: tuple[str, ...]) -> Apt:
+    """A transaction, with what apt said it would do if it was asked.
+
+    Raises NotKnown when apt refuses it.
+    """
     if isinstance(facts.simulations, Unknown):
         raise NotKnown(f"simulations: {facts.simulations.reason}", subject="simulations")
+    apt = Apt(argv=argv)
     said = facts.simulations.get(apt.key) if isinstance(facts.simulations, dict) else None
-    if said and said.error:
-        raise NotKnown(f"apt refuses: {said.error}", subject=" ".join(apt.argv[len(INSTALL) :]))
-    return said
+    if said is None:
+        return apt
+    if said.error:
+        names = [word for word in argv if word not in INSTALL]
+        raise NotKnown(f"apt refuses: {said.error}", subject=" ".join(names))
+    return Apt(argv=argv, install=said.install, remove=said.remove)

@@ -12,9 +12,9 @@ from typing import Any
 
 from provision import TOOL
 from provision.facts import Facts
-from provision.plan import Apt, Change, Stage
+from provision.plan import Change, Stage
 from provision.resources import driver
-from provision.resources.apt_packages import simulation, there
+from provision.resources.apt_packages import asked, there
 from provision.resources.known import known
 from provision.resources.managed_file import file_change
 from provision.want import Want
@@ -56,10 +56,7 @@ def _vendor_pins(facts: Facts) -> list[Change]:
     names = [name for name in dpkg.packages if name.startswith(VENDOR) and there(dpkg, name)]
     if not names:
         return []
-    apt = Apt(argv=(*PURGE, *names))
-    said = simulation(facts, apt)
-    if said:
-        apt = Apt(argv=apt.argv, install=said.install, remove=said.remove)
+    apt = asked(facts, (*PURGE, *names))
     return [
         Change(
             resource=NAME,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from provision.facts import UNSEEN, Facts
+from provision.facts import Facts
 from provision.plan import Change, Stage
+from provision.promises import UNSEEN
 from provision.resources.apt_packages import packages_change, reinstalled
 from provision.resources.known import known
 from provision.want import Want

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from provision import engine, facts, inventory, lab
+from provision import engine, inventory, lab, promises
 from provision.planner import plan
 from provision.target import Target, lab_spec, target
 
@@ -83,7 +83,7 @@ def test_the_plan_of_the_bare_host_foresees_the_later_rounds(journey):
 def test_the_probe_bears_out_every_promise(journey):
     for before, after in zip(journey.looks, journey.looks[1:], strict=False):
         for change in before.plan.now.changes:
-            assert facts.holds(after.raw, change.makes) == [], change.id
+            assert promises.holds(after.raw, change.makes) == [], change.id
 
 
 def test_the_reboot_was_one(journey):

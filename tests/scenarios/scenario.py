@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from provision import facts, stack
+from provision import promises, stack
 from provision.inventory import Gpus, Site
 from provision.plan import Change, Plan
 from provision.report import action_lines
@@ -91,5 +91,5 @@ def _probe(file: str) -> dict[str, Any]:
         if "status" in answer:
             probe["facts"][collector] = answer
         else:
-            probe = facts.merge(probe, {collector: answer["value"]})
+            probe = promises.merge(probe, {collector: answer["value"]})
     return probe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provision import facts, resources
+from provision import facts, promises, resources
 from provision.planner import plan
 from provision.resources.known import NotKnown
 from tests.scenarios import scenario
@@ -29,8 +29,8 @@ def test_promises_lead_to_an_empty_plan(name):
     """Unless something is blocked: then the plan ends there, and says why."""
     one = scenario.load(name)
     found = plan(name, one.want, one.facts)
-    promises = [change.makes for round_ in found.rounds for change in round_.changes]
-    left = plan(name, one.want, facts.merge(one.facts, *promises))
+    makes = [change.makes for round_ in found.rounds for change in round_.changes]
+    left = plan(name, one.want, promises.merge(one.facts, *makes))
     if any(round_.blocked for round_ in found.rounds):
         assert left.now.blocked == found.rounds[-1].blocked
     else:

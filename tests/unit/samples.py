@@ -9,6 +9,7 @@ import pytest
 from provision import facts, planner, stack
 from provision.errors import TransportError
 from provision.inventory import Gpus
+from provision.promises import merge
 from provision.resources.known import NotKnown
 from provision.transport import Cost, Result
 from provision.want import Want
@@ -45,13 +46,13 @@ def settled():
     raw = RECORDED
     for one in planner.plan("h", WANT, raw).rounds:
         assert one.actionable
-        raw = facts.merge(raw, *(change.makes for change in one.changes))
+        raw = merge(raw, *(change.makes for change in one.changes))
     return raw
 
 
 def raw(*promises, **answers):
     """The finished host's JSON; with what differs, or with other answers."""
-    found = facts.merge(settled(), *promises)
+    found = merge(settled(), *promises)
     found["facts"].update(answers)
     return found
 

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from provision import facts
+from provision import facts, promises
 from provision.errors import ProvisionError
 
 FIELDS = facts.Facts.__dataclass_fields__
@@ -109,37 +109,37 @@ def value(merged, name):
     ],
 )
 def test_a_promise_changes_what_it_names_and_leaves_the_rest(before, promise, after):
-    assert value(facts.merge(raw(one=ok(before)), {"one": promise}), "one") == after
+    assert value(promises.merge(raw(one=ok(before)), {"one": promise}), "one") == after
 
 
 def test_promises_come_true_in_their_order():
-    merged = facts.merge(raw(one=ok({"a": 1})), {"one": {"a": 2}}, {"one": {"a": 3, "b": 1}})
+    merged = promises.merge(raw(one=ok({"a": 1})), {"one": {"a": 2}}, {"one": {"a": 3, "b": 1}})
     assert value(merged, "one") == {"a": 3, "b": 1}
 
 
 def test_merging_leaves_the_probe_s_own_answer_alone():
     before = raw(one=ok({"a": {"x": 1}}))
     kept = copy.deepcopy(before)
-    value(facts.merge(before, {"one": {"a": {"x": 2}}}), "one")["a"]["y"] = 3
+    value(promises.merge(before, {"one": {"a": {"x": 2}}}), "one")["a"]["y"] = 3
     assert before == kept
 
 
 @pytest.mark.parametrize("status", ["error", "timeout"])
 def test_a_promise_about_what_is_unknown_leaves_it_unknown(status):
     answer = {"status": status, "reason": "no answer"}
-    merged = facts.merge(raw(nvml=answer), {"nvml": {"driver": "1"}})
+    merged = promises.merge(raw(nvml=answer), {"nvml": {"driver": "1"}})
     assert facts.parse(merged).nvml == facts.Unknown("no answer")
 
 
 def test_a_promise_about_what_is_absent_makes_it():
-    merged = facts.merge(raw(iommu={"status": "absent"}), {"iommu": {"groups": 1}})
+    merged = promises.merge(raw(iommu={"status": "absent"}), {"iommu": {"groups": 1}})
     assert facts.parse(merged).iommu == facts.Iommu(groups=1)
 
 
 @pytest.mark.parametrize("status", ["error", "timeout"])
 def test_what_no_promise_names_stays_unknown(status):
     answer = {"status": status, "reason": "no answer"}
-    merged = facts.merge(raw(nvml=answer, iommu=ok({"groups": 1})), {"iommu": {"groups": 2}})
+    merged = promises.merge(raw(nvml=answer, iommu=ok({"groups": 1})), {"iommu": {"groups": 2}})
     assert facts.parse(merged).nvml == facts.Unknown("no answer")
     assert facts.parse(merged).iommu == facts.Iommu(groups=2)
 
@@ -163,17 +163,21 @@ def test_what_no_promise_names_stays_unknown(status):
     ],
 )
 def test_a_promise_holds_when_the_facts_bear_it_out(value, promise, lines):
-    assert facts.holds(raw(one=ok(value)), {"one": promise}) == lines
+    assert promises.holds(raw(one=ok(value)), {"one": promise}) == lines
 
 
 def test_a_promise_about_an_unknown_fact_does_not_hold():
     answer = {"status": "timeout", "reason": "no answer"}
-    assert facts.holds(raw(one=answer), {"one": {"a": 1}}) == ["one: promised {'a': 1}, found None"]
+    assert promises.holds(raw(one=answer), {"one": {"a": 1}}) == [
+        "one: promised {'a': 1}, found None"
+    ]
 
 
 def test_whatever_was_merged_holds():
     promise = {"one": {"a": {"x": 1}, "b": None, "c": [1]}, "two": {"d": True}}
     assert (
-        facts.holds(facts.merge(raw(one=ok({"b": 1, "a": {"z": 0}}), two=ok({})), promise), promise)
+        promises.holds(
+            promises.merge(raw(one=ok({"b": 1, "a": {"z": 0}}), two=ok({})), promise), promise
+        )
         == []
     )

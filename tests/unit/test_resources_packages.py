@@ -4,8 +4,8 @@ import pytest
 from samples import DRIVER, KERNEL, WANT, installed, planned, raw, refused, seen
 
 from provision import planner
-from provision.facts import merge
 from provision.plan import Apt, Stage
+from provision.promises import merge
 from provision.resources import apt_packages, driver, headers, toolkits
 from provision.resources.known import NotKnown
 
