@@ -47,7 +47,8 @@ class Report:
 
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
-        self._console = Console(stderr=json, highlight=False, soft_wrap=True)
+        self._console = Console(stderr=json, highlight=False)
+        self._console.soft_wrap = not self._console.is_terminal  # lines stay whole in a pipe
         self._rounds: dict[str, int] = {}
         self._many = False
         self._progress = Progress(self._console)
