@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
     from provision.facts import Facts
 
-RESULTS = {0: "as wanted", 1: "failed", 2: "wrong input", 3: "differs"}
+RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs"}
 SIDE = 120
 """Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}

@@ -420,7 +420,7 @@ def test_what_became_of_several_hosts(printed):
     ]
     lines = [line for line in printed("outcomes", rows).splitlines() if "│" in line]
     assert [[cell.strip() for cell in line.split("│")] for line in lines] == [
-        ["a", "as wanted", "1.2 s"],
+        ["a", "done", "1.2 s"],
         ["b", "b: [x] gone", "61.0 s"],
         ["c", "no stack", "0.0 s"],
         ["d", "differs", "0.0 s"],
