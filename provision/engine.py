@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from provision import resources, wire
-from provision.errors import ProvisionError, TransportError
+from provision.errors import AccessError, ProvisionError, TransportError
 from provision.facts import Boot, Facts, Journal, Run, parse
 from provision.plan import Plan, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
@@ -108,6 +108,8 @@ def _look_through(target: Target, tell: Tell) -> Look:
     """
     try:
         return look(target)
+    except AccessError:
+        raise
     except TransportError as broken:
         if target.transport.cost.sessions == 0:
             raise

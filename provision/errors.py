@@ -2,6 +2,7 @@
 
 ProvisionError            1  the work failed
 ├── TransportError        1  the host can't be reached, or the connection broke
+│   └── AccessError       1  it answers, and refuses us
 └── UsageError            2  wrong option, inventory, stack or plan file
 """
 
@@ -27,6 +28,10 @@ class ProvisionError(Exception):
 
 class TransportError(ProvisionError):
     """The host can't be reached, refuses us, or the connection broke."""
+
+
+class AccessError(TransportError):
+    """The host answers, and does not let us do this: trying again changes nothing."""
 
 
 class UsageError(ProvisionError):

@@ -104,6 +104,8 @@ class Source:
     """The keyring file that the source names."""
     fingerprints: list[str]
     """Of the primary keys in that keyring, 40 upper-case hex digits each."""
+    trusted: bool
+    """apt takes packages from it without any signature."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +157,8 @@ class Driver:
     flavour: Literal["open", "proprietary"] | None
     library: str | None
     """Version of libnvidia-ml that the loader would take."""
+    smi: bool
+    """nvidia-smi is there."""
     runfile: str | None
     """Uninstaller of a driver that a .run file put beside the packages."""
 

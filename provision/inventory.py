@@ -17,6 +17,8 @@ FILE = Path(__file__).parent.parent / "inventory.yaml"
 VARIABLE = "FIRSTLIGHT_INVENTORY"
 """Environment variable that names another inventory file."""
 
+FAR = frozenset({"address", "user", "port", "host_key", "ssh_config"})
+"""Fields of a host that is reached over SSH."""
 OWN = frozenset({"name", "where"})
 """Fields of a host that its place in the file says."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -188,6 +190,11 @@ def parse(text: str, file: str, folder: Path | None = None) -> Inventory:
             raise UsageError(f"{where}: hosts.{name}: expected a mapping, got {given!r}")
         for setting in OWN & given.keys():
             raise UsageError(f"{where}: hosts.{name}.{setting}: unknown field")
+        if given.get("connection") == "local" and (far := FAR & given.keys()):
+            raise UsageError(
+                f"{where}: hosts.{name}.{min(far)}: a host with `connection: local` has none",
+                hint="it is this computer itself; for another one leave `connection` out",
+            )
         entry = dict(given)  # an alias shares its mapping with others
         address = lines.get(("hosts", name, "address"))
         entry.update(name=name, where=f"{file}:{address}" if address else where)
@@ -229,7 +236,9 @@ def _check_names(inventory: Inventory, file: str, lines: dict[tuple[Any, ...], i
 
 
 def _explained(error: ValidationError, file: str, lines: dict[tuple[Any, ...], int]) -> UsageError:
-    first = error.errors()[0]
+    every = error.errors()
+    # A misspelt field is also a missing one: the former says more.
+    first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])
     path = tuple(part for part in first["loc"] if part != "[key]")
     field = ".".join(str(part) for part in path)
     known = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 1)

@@ -57,6 +57,8 @@ class DriverPackages(Table):
     revision: Version
     """What the distribution adds to the driver's version, such as '-1'."""
     packages: tuple[PackageName, ...]
+    tools: PackageName
+    """The package that brings nvidia-smi."""
     module: PackageName
     """The package whose installation has DKMS build the kernel module."""
     pinned: tuple[PackageName, ...]

@@ -39,8 +39,12 @@ def target(
     """
     if host.lab:
         host = _lab(host, start)
+    try:
+        wanted = stack.load(host.stack)
+    except UsageError as error:
+        raise UsageError(f"{host.where}: {host.name}: {error.what}", hint=error.hint) from error
     want = Want(
-        stack=stack.load(host.stack),
+        stack=wanted,
         uv=stack.load_uv(),
         gpus=host.gpus,
         repository=host.repository,

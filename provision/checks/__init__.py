@@ -5,7 +5,7 @@ from __future__ import annotations
 from provision.checks import driver, environment, gpus, services, toolkits
 from provision.checks.finding import Action, Finding
 from provision.facts import Facts
-from provision.plan import Plan
+from provision.plan import Change, Plan
 from provision.want import Want
 
 ORDER = (driver, gpus, toolkits, environment, services)
@@ -16,6 +16,12 @@ def check(want: Want, facts: Facts, plan: Plan) -> list[Finding]:
     return [*drift(plan), *(row for module in ORDER for row in module.check(want, facts))]
 
 
+def _action(change: Change) -> Action:
+    if change.awaited:
+        return Action.BUILD
+    return Action.INSPECT if change.blocked else Action.PROVISION
+
+
 def drift(plan: Plan) -> list[Finding]:
     """Each change that planning would make is a difference; so is what is awaited."""
     rows = [
@@ -24,7 +30,7 @@ def drift(plan: Plan) -> list[Finding]:
             subject=change.subject,
             expected=change.after,
             observed=change.before,
-            action=Action.INSPECT if change.blocked else Action.PROVISION,
+            action=_action(change),
             reason=change.blocked or change.awaited or change.why,
         )
         for change in (*plan.now.changes, *plan.awaited)

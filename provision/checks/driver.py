@@ -31,7 +31,7 @@ def _module(want: Want, facts: Facts, version: str) -> list[Finding]:
             "host",
             expected=version,
             observed=facts.driver.loaded,
-            action=Action.REBOOT,
+            action=Action.PROVISION,
             reason="the module in the kernel is not the one wanted",
         ),
         compare(
@@ -39,7 +39,7 @@ def _module(want: Want, facts: Facts, version: str) -> list[Finding]:
             "host",
             expected=flavour,
             observed=facts.driver.flavour,
-            action=Action.REBOOT,
+            action=Action.PROVISION,
             reason="Blackwell GPUs work with the open modules only",
         ),
         compare(
@@ -91,6 +91,8 @@ def _pinned(want: Want, facts: Facts) -> list[Finding]:
     names = want.driver_for(os)
     if names is None:
         return []
+    if apt.error:
+        return [unknown("driver.pinned", "host", expected="held by its pin", reason=apt.error)]
     return [
         compare(
             "driver.pinned",

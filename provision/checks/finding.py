@@ -11,6 +11,7 @@ class Action(Enum):
     """What answers a finding, from the lightest to the heaviest."""
 
     NONE = "none"
+    BUILD = "build"
     PROVISION = "provision"
     RESTART = "restart"
     RESET = "reset"

@@ -40,6 +40,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
             subject="configuration",
             hint="mend the file that apt names; see: apt-cache policy",
         )
+    wanted |= driver.strays(want, facts)[0]
     lacking = apt_packages.missing(wanted, known(facts.dpkg, "dpkg"))
     unseen = [name for name, version in lacking.items() if not _offered(apt, name, version)]
     read = bool(apt.policy) and all(apt.fresh.get(uri) for uri in apt.sources)

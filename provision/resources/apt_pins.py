@@ -7,7 +7,6 @@ mixed origins end in "held broken packages".
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from provision import TOOL
@@ -72,7 +71,7 @@ def _vendor_pins(facts: Facts) -> list[Change]:
 
 
 def _file(want: Want, facts: Facts) -> list[Change]:
-    changes = file_change(
+    return file_change(
         NAME,
         STAGE,
         facts,
@@ -80,8 +79,6 @@ def _file(want: Want, facts: Facts) -> list[Change]:
         content=content(want, facts),
         why="no upgrade may move the driver or the toolkits",
     )
-    # A file of ours that apt can't read may be why apt knows nothing at all.
-    return [replace(c, makes={**c.makes, "apt": {"error": None}}) for c in changes]
 
 
 def _pin(packages: str, pin: str, priority: int) -> str:

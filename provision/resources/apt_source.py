@@ -46,7 +46,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     uri = wanted.url.rstrip("/")
     ours = f"/etc/apt/sources.list.d/cuda-{distribution(os)}-{os.arch}.list"
     sources = apt.sources.get(uri, [])
-    right = [s for s in sources if s.fingerprints == [wanted.fingerprint]]
+    right = [s for s in sources if s.fingerprints == [wanted.fingerprint] and not s.trusted]
     if len(sources) == 1 and right:
         return []
     keep = next((s for s in right if s.file == ours), None)
@@ -64,12 +64,16 @@ def _switched_off(uri: str, source: Source, keep: Source | None) -> Change:
         resource=NAME,
         subject=source.file,
         stage=STAGE,
-        before=f"{uri} signed by {source.signed_by or 'any key'}",
+        before=f"{uri} {_signed(source)}",
         after=f"{uri} switched off",
         why="two sources for one repository contradict each other (Signed-By)",
         actions=(Disable(path=source.file, uri=uri),),
         makes={"apt": {"error": None, "sources": {uri: left}}},
     )
+
+
+def _signed(source: Source) -> str:
+    return "without a signature" if source.trusted else f"signed by {source.signed_by or 'any key'}"
 
 
 def _added(
@@ -101,6 +105,7 @@ def _added(
                             "suite": "/",
                             "signed_by": KEYRING,
                             "fingerprints": [wanted.fingerprint],
+                            "trusted": False,
                         }
                     ]
                 },

@@ -48,11 +48,12 @@ def expected(want: Want, facts: Facts) -> dict[str, str | None]:
 def strays(want: Want, facts: Facts) -> tuple[dict[str, str | None], list[str]]:
     """Installed parts of a driver beside the wanted packages: those that follow, those that go.
 
-    A part follows when the wanted version of it exists, as it does of what the wanted packages
-    brought along; other branches and the distribution's own builds go, and so does what the
-    stack does not want beside it.
+    A part follows when the wanted version of it exists, as the stack or the index says; other
+    branches and the distribution's own builds go, and so does what the stack does not want
+    beside it.
     """
     wanted = expected(want, facts)
+    pinned = packages(want, known(facts.os, "os")).pinned
     version = next(iter(wanted.values()))
     dpkg, policy = known(facts.dpkg, "dpkg"), known(facts.apt, "apt").policy
     follow: dict[str, str | None] = {}
@@ -64,7 +65,7 @@ def strays(want: Want, facts: Facts) -> tuple[dict[str, str | None], list[str]]:
         if any(fnmatch(name, pattern) for pattern in want.stack.system.driver.unwanted):
             go.append(name)
         elif PART.match(name) and DRIVER_VERSION.match(package.version):
-            if name in policy and version in policy[name].versions:
+            if name in pinned or (name in policy and version in policy[name].versions):
                 follow[name] = version
             else:
                 go.append(name)
@@ -92,9 +93,9 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         moved=follow,
         unwanted=go,
         why=f"stack {want.stack.name} wants driver {driver.version}, open modules, one origin",
-        makes={**built, "driver": {"library": driver.version}},
+        makes={**built, "driver": {"library": driver.version, "smi": True}},
     )
-    return changes or _modules(want, facts, kernels)
+    return changes or [*_modules(want, facts, kernels), *_tools(want, facts)]
 
 
 def _modules(want: Want, facts: Facts, kernels: list[str]) -> list[Change]:
@@ -115,6 +116,23 @@ def _modules(want: Want, facts: Facts, kernels: list[str]) -> list[Change]:
             names=[packages(want, known(facts.os, "os")).module],
             why=f"the packages are installed, but there is {seen}: DKMS must build it anew",
             makes={"kernel": {"available": dict.fromkeys(lacking, module)}},
+        )
+    ]
+
+
+def _tools(want: Want, facts: Facts) -> list[Change]:
+    """The packages are right, but nvidia-smi is gone."""
+    if known(facts.driver, "driver").smi:
+        return []
+    return [
+        reinstalled(
+            NAME,
+            STAGE,
+            facts,
+            subject="nvidia-smi",
+            names=[packages(want, known(facts.os, "os")).tools],
+            why="the packages are installed, but there is no nvidia-smi",
+            makes={"driver": {"smi": True}},
         )
     ]
 

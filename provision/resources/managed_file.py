@@ -47,7 +47,11 @@ def file_change(
             after=_state(wanted),
             why=why if wanted else "the inventory no longer asks for it",
             actions=(put, *then),
-            makes={"files": {path: {"sha256": wanted.sha256, "mode": MODE} if wanted else None}},
+            makes={
+                "files": {path: {"sha256": wanted.sha256, "mode": MODE} if wanted else None},
+                # one that apt can't read may be why apt knows nothing at all
+                **({"apt": {"error": None}} if path.startswith("/etc/apt/") else {}),
+            },
         )
     ]
 

@@ -20,7 +20,7 @@ from typing import Any
 import fabric
 import paramiko
 
-from provision.errors import ProvisionError, TransportError
+from provision.errors import AccessError, ProvisionError, TransportError
 from provision.inventory import Host
 from provision.transport import Cost, Result, proxy, sudo, text
 from provision.transport.address import Address
@@ -141,7 +141,7 @@ class Ssh:
         """What sudo wants of us; True when another attempt can succeed."""
         said = result.err + result.out
         if sudo.refuses_password(said):
-            raise TransportError(
+            raise AccessError(
                 f"{self.host}: sudo refuses the password of {self.address.user}",
                 hint="try it on the host: sudo -k; sudo true",
             )
@@ -244,7 +244,7 @@ class Ssh:
             reason = f"the name {address.hostname} can't be resolved"
             raise self._unreachable(address, reason) from error
         except paramiko.AuthenticationException as error:
-            raise TransportError(
+            raise AccessError(
                 f"{self.host}: {address.user}@{address.hostname} refuses us",
                 hint=f"tried {', '.join(keys.tried) or 'no key: there is none'}; "
                 f"see what ssh says: {self._ssh(address)}",

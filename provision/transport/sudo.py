@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 
-from provision.errors import TransportError
+from provision.errors import AccessError
 
 VARIABLE = "FIRSTLIGHT_SUDO_PASSWORD"
 """Environment variable with the password, for runs at which nobody sits."""
@@ -19,7 +19,7 @@ _answers: list[str] = []
 def password(host: str) -> str:
     """The password, from the environment or asked for; once for all hosts of this run.
 
-    Raises TransportError where nobody can be asked.
+    Raises AccessError where nobody can be asked.
     """
     with _once:
         if _answers:
@@ -28,7 +28,7 @@ def password(host: str) -> str:
         if answer is None and sys.stdin.isatty():
             answer = getpass.getpass("sudo password (for all hosts of this run): ")
         if answer is None:
-            raise TransportError(
+            raise AccessError(
                 f"{host}: sudo asks for a password, and nobody is here to give it",
                 hint=f"run it at a terminal, set {VARIABLE}, or allow this user sudo without one",
             )

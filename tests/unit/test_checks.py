@@ -49,17 +49,17 @@ FAULTS = {
     "another module": (
         {"driver": {"loaded": "1.2"}},
         ("driver.module", "host"),
-        (DRIVER, "1.2", Action.REBOOT),
+        (DRIVER, "1.2", Action.PROVISION),
     ),
     "no module": (
         {"driver": {"loaded": None}},
         ("driver.module", "host"),
-        (DRIVER, "None", Action.REBOOT),
+        (DRIVER, "None", Action.PROVISION),
     ),
     "the proprietary module": (
         {"driver": {"flavour": "proprietary"}},
         ("driver.flavour", "host"),
-        ("open", "proprietary", Action.REBOOT),
+        ("open", "proprietary", Action.PROVISION),
     ),
     "another library": (
         {"driver": {"library": "1.2"}},

@@ -30,8 +30,14 @@ BY_HAND = "/etc/apt/sources.list.d/by-hand.list"
 MAIN = "/etc/apt/sources.list"
 
 
-def source(*fingerprints, file=BY_HAND):
-    return {"file": file, "suite": "/", "signed_by": "/k.gpg", "fingerprints": list(fingerprints)}
+def source(*fingerprints, file=BY_HAND, trusted=False):
+    return {
+        "file": file,
+        "suite": "/",
+        "signed_by": "/k.gpg",
+        "fingerprints": list(fingerprints),
+        "trusted": trusted,
+    }
 
 
 def sources(*there):
@@ -88,6 +94,13 @@ def test_the_repository_has_one_source_with_one_key(case):
 def test_two_lines_of_one_file_are_switched_off_by_one_change():
     changes = planned(apt_source, sources(source(KEY, file=OURS), source(KEY), source(KEY)))
     assert steps(changes) == [f"off {BY_HAND}"]
+
+
+def test_a_source_that_needs_no_signature_is_not_ours():
+    (change,) = planned(apt_source, sources(source(KEY, file=OURS, trusted=True)))
+    assert steps([change]) == steps(planned(apt_source, sources()))
+    (off, _) = planned(apt_source, sources(source(KEY, trusted=True)))
+    assert "without a signature" in off.before
 
 
 def test_only_the_wanted_repository_is_edited():

@@ -96,12 +96,14 @@ unwanted = ["drivers-*"]
 revision = "-1"
 packages = ["driver"]
 module = "driver"
+tools = "driver"
 pinned = ["driver"]
 archive = "Debian"
 [driver.ubuntu]
 revision = "-1"
 packages = ["driver"]
 module = "driver"
+tools = "driver"
 pinned = ["driver"]
 archive = "Ubuntu"
 [toolkit."13.1"]

@@ -42,6 +42,8 @@ class Entry:
     suite: str
     signed_by: str | None
     """As written: keyring files, fingerprints, or the key itself."""
+    trusted: bool = False
+    """Told to take packages without any signature."""
 
 
 def collect(query: Query) -> dict[str, Any]:
@@ -118,6 +120,7 @@ def _sources(entries: list[Entry]) -> dict[str, list[dict[str, Any]]]:
             "suite": entry.suite,
             "signed_by": entry.file if inline else entry.signed_by,
             "fingerprints": keys[entry.signed_by],
+            "trusted": entry.trusted,
         }
         sources.setdefault(entry.uri.rstrip("/"), []).append(source)
     return sources
@@ -154,8 +157,17 @@ def parse_one_line(text: str, file: str) -> Iterator[Entry]:
         match = ONE_LINE.match(entry)
         if not match:
             raise Failed(f"{file}, line {number}: not a source that apt reads")
-        options = re.search(r"\bsigned-by\s*=\s*(\S+)", match[1] or "", re.IGNORECASE)
-        yield Entry(file, match[2], match[3], options[1] if options else None)
+        given = match[1] or ""
+        options = re.search(r"\bsigned-by\s*=\s*(\S+)", given, re.IGNORECASE)
+        trusted = re.search(r"\btrusted\s*=\s*(\S+)", given, re.IGNORECASE)
+        signed_by = options[1] if options else None
+        yield Entry(
+            file, match[2], match[3], signed_by, trusted=_yes(trusted[1] if trusted else "")
+        )
+
+
+def _yes(word: str) -> bool:
+    return bool(word) and word.lower() not in DISABLED
 
 
 def parse_deb822(text: str, file: str) -> Iterator[Entry]:
@@ -173,7 +185,8 @@ def parse_deb822(text: str, file: str) -> Iterator[Entry]:
             continue
         for uri in fields["uris"].split():
             for suite in fields["suites"].split():
-                yield Entry(file, uri, suite, fields.get("signed-by") or None)
+                signed_by = fields.get("signed-by") or None
+                yield Entry(file, uri, suite, signed_by, trusted=_yes(fields.get("trusted", "")))
 
 
 def _fields(stanza: str) -> dict[str, str]:

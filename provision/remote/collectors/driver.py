@@ -15,6 +15,7 @@ from provision.remote.probe import Query
 
 NAME = "driver"
 LIBRARY = "libnvidia-ml.so.1"
+SMI = "/usr/bin/nvidia-smi"
 UNINSTALLERS = ("/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-installer")
 """What NVIDIA's installer leaves behind; no package ships either."""
 DIRECTORIES = (
@@ -32,6 +33,7 @@ def collect(_query: Query) -> dict[str, Any]:
         "loaded": read("/sys/module/nvidia/version"),
         "flavour": None if version is None else parse_flavour(version),
         "library": _library(),
+        "smi": exists(SMI),
         "runfile": next((path for path in UNINSTALLERS if exists(path)), None),
     }
 

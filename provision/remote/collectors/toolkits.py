@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-from provision.remote.collectors.reading import exists, names, read
-from provision.remote.command import Failed, Missing, Output, run
+from provision.remote.collectors.reading import exists, names
+from provision.remote.command import Missing, Output, run
 from provision.remote.probe import Query
 
 NAME = "toolkits"
@@ -35,23 +34,11 @@ def toolkits(local: Path) -> dict[str, Path]:
 
 
 def _compiler(toolkit: Path) -> str | None:
-    """nvcc's own version; version.json lists it too, but also where nvcc is not installed."""
-    nvcc = toolkit / "bin/nvcc"
-    if not exists(nvcc):
-        return None
-    stated = read(toolkit / "version.json")
-    if stated is not None and (version := parse_version_json(stated)):
-        return version
+    """nvcc's own version, asked of nvcc: files beside it may say another, or outlive it."""
     try:
-        return parse_nvcc(run([str(nvcc), "--version"]))
-    except Missing as missing:
-        raise Failed(f"{nvcc} does not run") from missing
-
-
-def parse_version_json(text: str) -> str | None:
-    """Version of the component cuda_nvcc, None where the toolkit lists none."""
-    version = json.loads(text).get("cuda_nvcc", {}).get("version")
-    return str(version) if version else None
+        return parse_nvcc(run([str(toolkit / "bin/nvcc"), "--version"]))
+    except (Missing, OSError):  # the latter where it can't be executed
+        return None
 
 
 def parse_nvcc(said: Output) -> str | None:
