@@ -37,6 +37,8 @@ HANDSHAKES = 8
 ATTEMPTS = 3
 """At a handshake that the server breaks off before it has said who it is."""
 READY = b"ready\n"
+WHEN_READY = 'echo ready; exec "$0" "$@"'
+"""Shell words that become a command, once sudo has let them run."""
 
 _gates: dict[tuple[str, int], threading.BoundedSemaphore] = defaultdict(
     lambda: threading.BoundedSemaphore(HANDSHAKES)
@@ -140,11 +142,6 @@ class Ssh:
     def _learn(self, result: Result) -> bool:
         """What sudo wants of us; True when another attempt can succeed."""
         said = result.err + result.out
-        if sudo.refuses_password(said):
-            raise AccessError(
-                f"{self.host}: sudo refuses the password of {self.address.user}",
-                hint="try it on the host: sudo -k; sudo true",
-            )
         if sudo.wants_terminal(said) and not self._terminal:
             self._terminal = True
             return True
@@ -158,10 +155,10 @@ class Ssh:
         words, terminal = list(argv), False
         if root and self.address.user != "root":
             terminal = self._terminal
-            ask = ["-n"] if self._password is None else ["-S", "-p", ""]
-            words = ["/usr/bin/env", "LC_ALL=C", "/usr/bin/sudo", *ask, "--", *argv]
+            ask, words = ["-n"], [*argv]
             if self._password is not None:
-                stdin = f"{self._password}\n".encode() + stdin
+                ask, words = ["-S", "-p", ""], ["/bin/sh", "-c", WHEN_READY, *argv]
+            words = ["/usr/bin/env", "LC_ALL=C", "/usr/bin/sudo", *ask, "--", *words]
         try:
             channel: paramiko.Channel = transport.open_session(timeout=CONNECT_TIMEOUT)
             channel.settimeout(CONNECT_TIMEOUT)
@@ -173,11 +170,36 @@ class Ssh:
             self.cost.execs += 1
             if terminal:
                 _await(channel, READY)
+            if root and self._password is not None:
+                channel.sendall(f"{self._password}\n".encode())
+                self._await_sudo(channel)
             _feed(channel, stdin)
         except (paramiko.SSHException, OSError, EOFError) as error:
             self.close()
             raise TransportError(f"{self.host}: the connection broke: {_said(error)}") from error
         return channel
+
+    def _await_sudo(self, channel: paramiko.Channel) -> None:
+        """Wait until sudo has let us in; whatever we send before, it would take for a password.
+
+        A wrong password costs one attempt: sudo finds its input ended instead of another one.
+        """
+        out, err = bytearray(), bytearray()
+        end = time.monotonic() + CONNECT_TIMEOUT
+        while not out.endswith(READY):
+            if channel.recv_stderr_ready():  # a lecture, or a refusal
+                err += channel.recv_stderr(CHUNK)
+            if sudo.refuses_password(text(out + err)):
+                channel.close()
+                raise sudo.refused(self.host, self.address.user)
+            if channel.recv_ready():
+                out += channel.recv(1)
+            elif channel.exit_status_ready() and not channel.recv_stderr_ready():
+                raise EOFError
+            elif time.monotonic() > end:
+                raise TimeoutError
+            else:
+                time.sleep(0.005)
 
     def _open(self) -> fabric.Connection:
         if self._connection is None:

@@ -36,6 +36,14 @@ def password(host: str) -> str:
         return answer
 
 
+def refused(host: str, user: str) -> AccessError:
+    """What to say of a password that sudo did not take."""
+    return AccessError(
+        f"{host}: sudo refuses the password of {user}",
+        hint="try it on the host: sudo -k; sudo true",
+    )
+
+
 def wants_password(said: str) -> bool:
     """sudo -n could not go on without one."""
     return "a password is required" in said

@@ -94,6 +94,11 @@ def test_a_wrong_password_is_refused_with_its_name(there, tmp_path, monkeypatch)
     monkeypatch.setenv(sudo.VARIABLE, "wrong")
     with pytest.raises(TransportError, match="sudo refuses the password of admin"):
         sees_shadow(login(entry(there, tmp_path, user="admin")))
+    root = login(entry(there, tmp_path, user="root"))
+    said = root.run(("/usr/bin/journalctl", "-q", "-o", "cat", "-t", "sudo"), b"", deadline=20)
+    root.close()
+    assert "1 incorrect password attempt " in said.out  # more would lock the account somewhere
+    assert "3 incorrect password attempts" not in said.out
 
 
 def test_nobody_to_ask_is_said(there, tmp_path, monkeypatch):

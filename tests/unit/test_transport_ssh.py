@@ -186,7 +186,8 @@ def password(monkeypatch):
 
 NO_PASSWORD = "/usr/bin/env LC_ALL=C /usr/bin/sudo -n -- cat"
 RAW = "stty raw -echo; printf 'ready\\n'; exec "
-WITH_PASSWORD = "/usr/bin/env LC_ALL=C /usr/bin/sudo -S -p '' -- cat"
+WHEN_READY = """/bin/sh -c 'echo ready; exec "$0" "$@"' cat"""
+WITH_PASSWORD = f"/usr/bin/env LC_ALL=C /usr/bin/sudo -S -p '' -- {WHEN_READY}"
 
 
 def run_as_root(ssh):
