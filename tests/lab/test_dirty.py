@@ -38,6 +38,8 @@ DIRT = {
         rm /etc/apt/preferences.d/firstlight.pref
         sed 's/signed-by=[^]]*/trusted=yes/' /etc/apt/sources.list.d/cuda-*.list \\
             > /etc/apt/sources.list.d/by-hand.list
+        sed 's#signed-by=[^]]*#signed-by=/usr/share/keyrings/debian-archive-keyring.gpg#' \\
+            /etc/apt/sources.list.d/cuda-*.list > /etc/apt/sources.list.d/another-key.list
     """,
     "archive-driver": f"""
         {REMOVE_DRIVER}
@@ -162,5 +164,20 @@ def test_what_cannot_be_mended_is_refused_and_untouched(name):
             engine.provision(there, lambda _: None)
         assert refused.value.hint
         assert tree(upper) == before
+    finally:
+        lab.down(host.name, discard=True)
+
+
+def test_nova_core_is_driven_out():
+    """Its own host: what a kernel loads by itself is part of the (simulated) hardware."""
+    host = host_entry("t-nova", hardware="nova-1x").model_copy(update={"gpus": None})
+    try:
+        there = target(host, start=lambda _: None)
+        before = engine.look(there)
+        assert before.facts.kernel.loaded["nova_core"] is not None
+        done = engine.provision(there, lambda _: None)
+        assert done.plan.empty
+        assert done.facts.kernel.loaded["nova_core"] is None
+        assert done.facts.driver.loaded == there.want.stack.system.driver.version
     finally:
         lab.down(host.name, discard=True)

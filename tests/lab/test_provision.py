@@ -34,6 +34,7 @@ class Journey:
 KINDS = {
     "bookworm": ("{suite: bookworm}", "lab"),
     "trixie": ("{suite: trixie}", "lab-cuda131"),  # nvcc 12.8 can't work with its glibc
+    "ubuntu2204": ("{flavour: ubuntu2204}", "lab"),
     "ubuntu2404": ("{flavour: ubuntu2404, suite: bookworm}", "lab"),
 }
 """Kind of host → its lab entry and stack; Ubuntu is Debian in Ubuntu's dress."""
