@@ -66,6 +66,8 @@ def look(target: Target) -> Look:
     # What apt would remove can make another transaction of the next change: it is asked again.
     while planned.now.unasked:
         said = wire.simulate(target.transport, [apt.argv for apt in planned.now.unasked])
+        if silent := [apt.key for apt in planned.now.unasked if apt.key not in said]:
+            raise ProvisionError(f"{target.host.name}: apt said nothing of: {silent[0]}")
         raw = merge(raw, {"simulations": said})
         planned = plan(target.host.name, target.want, raw)
     return Look(raw=raw, facts=parse(raw), plan=planned)

@@ -23,7 +23,7 @@ from samples import (
 )
 
 from provision import engine, inventory, planner
-from provision.errors import TransportError
+from provision.errors import ProvisionError, TransportError
 from provision.resources import apt_pins, nouveau, unattended
 from provision.target import Target
 from provision.transport import Cost
@@ -119,6 +119,13 @@ def test_apt_is_asked_in_the_same_session_before_packages_are_planned():
         "remove": {"old": "1"},
     }
     assert outcome.cost == (1, 2)
+
+
+def test_a_host_that_leaves_a_transaction_out_is_not_asked_for_ever():
+    outcome = Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, "{}"))
+    with pytest.raises(ProvisionError, match="h: apt said nothing of: apt-get install"):
+        engine.look(outcome.target)
+    assert outcome.host.script == []
 
 
 def test_a_transaction_that_follows_from_apt_s_answer_is_asked_about_too():
