@@ -21,6 +21,7 @@ HELP = {
     "json": "data on stdout, everything else on stderr",
     "accept-new-host-key": "trust hosts whose SSH key is not known yet, and remember it; "
     "a changed key still stops the run",
+    "wait": "when a run is going on there, let it end first",
     "verbose": "show commands, file contents and their output",
 }
 
@@ -72,13 +73,33 @@ def plan(_, host=None, group=None, json=False, verbose=False, output="", accept_
 
 @task(
     auto_shortflags=False,
-    help={"file": "made by `invoke plan --output FILE`", "verbose": HELP["verbose"]},
+    help={
+        "file": "made by `invoke plan --output FILE`",
+        "verbose": HELP["verbose"],
+        "wait": HELP["wait"],
+    },
 )
-def apply(_, file, verbose=False):
+def apply(_, file, verbose=False, wait=False):
     """Carry out the first round of a saved plan, if the host still gives the same plan."""
     from provision import commands
 
-    end(commands.apply(Path(file), verbose=verbose))
+    end(commands.apply(Path(file), verbose=verbose, wait=wait))
+
+
+@hosts_task()
+def cancel(_, host=None, group=None):
+    """Ask a run that goes on to stop before its next change; what it did stays."""
+    from provision import commands
+
+    end(commands.cancel(host or (), group or ()))
+
+
+@hosts_task("json", run="one run in full, by its name")
+def history(_, host=None, group=None, run="", json=False):
+    """Show what was done on hosts, when and by whom, as their journals have it."""
+    from provision import commands
+
+    end(commands.history(host or (), group or (), run=run, json=json))
 
 
 @hosts_task("json", "verbose")
@@ -129,5 +150,5 @@ def ssh(_, host="lab", command=""):
     end(commands.lab_ssh(host, command))
 
 
-namespace = Collection(provision, plan, apply, verify, facts)
+namespace = Collection(provision, plan, apply, cancel, history, verify, facts)
 namespace.add_collection(Collection("lab", up, down, status, ssh))

@@ -10,17 +10,16 @@ import json as json_module
 import os
 import shlex
 import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision import inventory
-from provision.errors import DIFFERENCES, DONE, FAILED, INTERRUPTED, ProvisionError, UsageError
+from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageError
+from provision.fleet import each
 from provision.inventory import Host
 from provision.plan import SCHEMA
-from provision.report import Outcome, Report
+from provision.report import Report
 from provision.target import Target, lab_spec, target
 
 if TYPE_CHECKING:
@@ -28,84 +27,26 @@ if TYPE_CHECKING:
     from provision.checks.finding import Finding
 
 Names = Sequence[str]
-AT_A_TIME = 16
-"""Hosts that are worked on together; logins to one bastion are fewer (see transport)."""
-SEVERITY = (UsageError.exit_code, FAILED, DIFFERENCES)
-"""Exit codes, the worst first."""
-
-
-def each(
-    report: Report,
-    hosts: Names,
-    groups: Names,
-    do: Callable[[Host], int],
-    found: dict[str, Any] | None = None,
-) -> int:
-    """Work on every host asked for, several at a time; one host's failure is its own.
-
-    Returns the worst code of all. In `found`, the data by host, a failure stands as an error.
-    """
-    try:
-        chosen = inventory.load().select(hosts, groups)
-    except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
-    pool = ThreadPoolExecutor(max_workers=AT_A_TIME)
-    try:
-        with report.working([host.name for host in chosen]):
-            outcomes = list(pool.map(functools.partial(_one, report, do), chosen))
-    except KeyboardInterrupt:
-        report.error(
-            ProvisionError(
-                "interrupted",
-                hint="a run that was started goes on there; the same command follows it",
-            )
-        )
-        os._exit(INTERRUPTED)  # threads that wait for a host would hold the process
-    for outcome in outcomes:
-        if outcome.error:
-            report.error(outcome.error)
-            if found is not None:
-                found[outcome.host] = {"error": outcome.error.what, "hint": outcome.error.hint}
-    if found is not None:  # in the order asked, whoever was done first
-        found.update({host.name: found.pop(host.name) for host in chosen if host.name in found})
-    if len(outcomes) > 1:
-        report.outcomes(outcomes)
-    codes = [outcome.code for outcome in outcomes]
-    return next((code for code in SEVERITY if code in codes), DONE)
-
-
-def _one(report: Report, do: Callable[[Host], int], host: Host) -> Outcome:
-    start = time.monotonic()
-    code = DONE
-    failure: ProvisionError | None = None
-    try:
-        code = do(host)
-    except ProvisionError as error:
-        failure = error
-    except OSError as error:
-        failure = ProvisionError(f"{host.name}: {error}")
-    code = failure.exit_code if failure else code
-    report.done(host.name)
-    seconds = time.monotonic() - start
-    return Outcome(host=host.name, code=code, seconds=seconds, error=failure)
+HISTORY = 20
+"""Runs that are shown, the latest ones."""
 
 
 def provision(hosts: Names, groups: Names, *, verbose: bool, accept_new: bool) -> int:
     """Bring hosts to their stack, then check them on the facts of the last probe."""
     report = Report(verbose=verbose)
+    stop = threading.Event()
 
     def do(host: Host) -> int:
         ready = _ready(host, report, start=True, accept_new=accept_new)
         from provision import engine
 
-        seen = engine.provision(ready, functools.partial(report.event, host.name))
+        seen = engine.provision(ready, functools.partial(report.event, host.name), stop)
         rows = [row for row in _rows(ready, seen) if not _awaited(row, seen)]
         report.findings(host.name, rows)
         report.cost(host.name, ready.transport.cost)
         return _code(rows)
 
-    return each(report, hosts, groups, do)
+    return each(report, hosts, groups, do, stop=stop)
 
 
 def plan(
@@ -122,7 +63,7 @@ def plan(
     plans: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = _look(_ready(host, report, accept_new=accept_new))
+        seen = _look(_ready(host, report, accept_new=accept_new), report)
         report.plan(seen.plan, commands=True)
         plans[host.name] = seen.plan.to_data()
         return FAILED if seen.plan.now.blocked else DONE
@@ -140,9 +81,10 @@ def plan(
     return code
 
 
-def apply(file: Path, *, verbose: bool) -> int:
+def apply(file: Path, *, verbose: bool, wait: bool) -> int:
     """Carry out a saved plan's first round, if planning afresh gives the same."""
     report = Report(verbose=verbose)
+    stop = threading.Event()
     try:
         if file.name.startswith("-"):
             raise UsageError("apply takes a plan file", hint="see: invoke --help apply")
@@ -155,16 +97,55 @@ def apply(file: Path, *, verbose: bool) -> int:
         ready = _ready(host, report)
         from provision import engine
 
-        seen = engine.look(ready)
+        tell = functools.partial(report.event, host.name)
+        seen = engine.free(ready, engine.look(ready), tell, wait=wait)
         if seen.plan.fingerprint != saved["fingerprint"]:
             report.differences(host.name, saved, seen.plan)
             return DIFFERENCES
         if not seen.plan.empty:
-            seen = engine.apply_saved(ready, seen, functools.partial(report.event, host.name))
+            seen = engine.apply_saved(ready, seen, tell, stop)
         report.plan(seen.plan)
         return DONE
 
-    return each(report, [saved["host"]], (), do)
+    return each(report, [saved["host"]], (), do, stop=stop)
+
+
+def cancel(hosts: Names, groups: Names) -> int:
+    """Ask the runs that go on to stop before their next change."""
+    report = Report()
+
+    def do(host: Host) -> int:
+        ready = _ready(host, report)
+        from provision import engine
+
+        run = engine.cancel(ready, engine.look(ready))
+        said = f"run {run} stops before its next change" if run else "no run is going on"
+        report.say(host.name, said)
+        return DONE
+
+    return each(report, hosts, groups, do)
+
+
+def history(hosts: Names, groups: Names, *, run: str, json: bool) -> int:
+    """Show what was done on hosts, as their own journals have it."""
+    report = Report(json=json)
+    found: dict[str, Any] = {}
+
+    def do(host: Host) -> int:
+        ready = _ready(host, report)
+        from provision import wire
+        from provision.history import select
+
+        runs = select(wire.history(ready.transport, HISTORY), run, host.name)
+        found[host.name] = [one.to_data() for one in runs]
+        if not json:
+            report.history(host.name, runs, whole=bool(run))
+        return DONE
+
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code
 
 
 def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
@@ -174,7 +155,7 @@ def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
 
     def do(host: Host) -> int:
         ready = _ready(host, report)
-        rows = _rows(ready, _look(ready))
+        rows = _rows(ready, _look(ready, report))
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
@@ -191,7 +172,7 @@ def facts(hosts: Names, groups: Names, *, json: bool) -> int:
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = _look(_ready(host, report))
+        seen = _look(_ready(host, report), report)
         found[host.name] = seen.raw
         if not json:
             report.facts(host.name, seen.facts)
@@ -282,10 +263,13 @@ def _ready(host: Host, report: Report, *, start: bool = False, accept_new: bool 
     return target(host, start=say, accept_new=accept_new)
 
 
-def _look(ready: Target) -> engine.Look:
+def _look(ready: Target, report: Report) -> engine.Look:
     from provision import engine
 
-    return engine.look(ready)
+    seen = engine.look(ready)
+    if going_on := engine.going_on(seen):  # what is shown may change at any moment
+        report.event(ready.host.name, going_on)
+    return seen
 
 
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:

@@ -6,32 +6,37 @@ probe finds nothing left to do.
 
 from __future__ import annotations
 
-import getpass
-import socket
+import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from provision import resources, wire
 from provision.errors import AccessError, ProvisionError, TransportError
 from provision.facts import Boot, Facts, Journal, Run, parse
+from provision.follow import (
+    RECONNECT_DEADLINE,
+    Cancelled,
+    NotConverged,
+    Stale,
+    Tell,
+    Watch,
+    finish,
+    me,
+    reach,
+)
 from provision.plan import Plan, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
 from provision.promises import merge
 from provision.target import Target
 from provision.uv_wheel import uv_wheel
 
-REBOOT_DEADLINE = 1200.0
-"""Seconds until a host must be back: large servers take ten minutes to test their memory."""
-RECONNECT_DEADLINE = 120.0
-"""Seconds to find a host again whose connection broke while its run goes on."""
-FIRST_WAIT, LONGEST_WAIT = 0.3, 10.0
-"""Seconds between two attempts to reach a host that is away."""
-
-Tell = Callable[[Mapping[str, Any]], None]
-"""Is told what happens, as events; the report makes lines of them."""
+REBOOT_LIMIT = 2
+"""Restarts in one run: a third would not mend what two did not."""
+NEVER = threading.Event()
+"""Nobody asks for an end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,18 +46,6 @@ class Look:
     raw: Mapping[str, Any]
     facts: Facts
     plan: Plan
-
-
-class Stale(ProvisionError):
-    """Another run came in between probing and applying; nothing was done."""
-
-
-class NotConverged(ProvisionError):
-    """The host is not as wanted, and why."""
-
-    def __init__(self, what: str, *, hint: str = "", log: tuple[str, ...] = ()) -> None:
-        super().__init__(what, hint=hint)
-        self.log = log
 
 
 def look(target: Target) -> Look:
@@ -73,27 +66,32 @@ def look(target: Target) -> Look:
     return Look(raw=raw, facts=parse(raw), plan=planned)
 
 
-def provision(target: Target, tell: Tell) -> Look:
+def provision(target: Target, tell: Tell, stop: threading.Event = NEVER) -> Look:
     """Bring a host to its want, and look once more.
 
-    Raises NotConverged when a round fails, is blocked or does not do what it promised.
+    A run that goes on already is followed first. Raises NotConverged when a round fails, is
+    blocked or does not do what it promised, Cancelled once `stop` is set and the change that was
+    going on is done.
     """
     done: set[str] = set()
+    reboots = 0
     for _ in range(ROUND_LIMIT):
         tell({"event": "probing"})
-        seen = _look_through(target, tell)
+        seen = _look_through(target, tell, stop)
         if isinstance(seen.facts.run, Run):
-            tell({"event": "joining", **_run_data(seen.facts.run)})
-            _finish(target, seen, wire.follow(target.transport, seen.facts.run.run), tell)
+            join(target, seen, tell, stop)
             continue
         tell({"event": "planned", "plan": seen.plan})
         if seen.plan.empty:
             return seen
         if seen.plan.fingerprint in done:
             raise _unchanged(seen.plan)
+        reboots += seen.plan.now.reboots
+        if reboots > REBOOT_LIMIT:
+            raise _restarted_enough(seen.plan)
         done.add(seen.plan.fingerprint)
         try:
-            apply(target, seen, tell)
+            apply(target, seen, tell, stop)
         except Stale:
             tell({"event": "stale"})
             done.discard(seen.plan.fingerprint)
@@ -103,7 +101,7 @@ def provision(target: Target, tell: Tell) -> Look:
     )
 
 
-def _look_through(target: Target, tell: Tell) -> Look:
+def _look_through(target: Target, tell: Tell, stop: threading.Event) -> Look:
     """Look, also at a host that somebody reboots at this moment.
 
     One that never answered is not waited for: its address may be wrong.
@@ -116,30 +114,86 @@ def _look_through(target: Target, tell: Tell) -> Look:
         if target.transport.cost.sessions == 0:
             raise
         tell({"event": "reconnecting", "reason": broken.what})
-        _reach(target, RECONNECT_DEADLINE)
+        reach(Watch(target=target, tell=tell, stop=stop), RECONNECT_DEADLINE)
         return look(target)
 
 
-def apply(target: Target, seen: Look, tell: Tell) -> None:
+def join(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
+    """Follow the run that goes on, whoever started it, to its end."""
+    run = going_on(seen)
+    assert run is not None  # noqa: S101 - asked for by the caller
+    tell(run)
+    finish(_watch(target, seen, tell, stop), wire.follow(target.transport, run["run"], lines=None))
+
+
+def going_on(seen: Look) -> dict[str, Any] | None:
+    """The run that went on when the host was looked at, as an event; None when none did."""
+    run = seen.facts.run
+    if not isinstance(run, Run):
+        return None
+    return {"event": "joining", "run": run.run, "who": run.who, "since": run.since}
+
+
+def free(target: Target, seen: Look, tell: Tell, *, wait: bool) -> Look:
+    """The host when no run goes on there: now, or with `wait` once that is over.
+
+    Raises ProvisionError saying who holds it.
+    """
+    while isinstance(seen.facts.run, Run):
+        run = seen.facts.run
+        if not wait:
+            since = time.strftime("%H:%M:%S", time.localtime(run.since))
+            raise ProvisionError(
+                f"{target.host.name}: run {run.run} of {run.who} is going on since {since}",
+                hint="--wait lets it end first; `invoke cancel` stops it before its next change",
+            )
+        with suppress(NotConverged, Cancelled):  # theirs; what is left to do, planning says
+            join(target, seen, tell)
+        seen = look(target)
+    return seen
+
+
+def apply(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
     """Carry out the plan's first round, its reboot included.
 
     Raises NotConverged when the round is blocked, before anything is done, and when it fails.
     """
     for change in seen.plan.now.blocked:
         raise NotConverged(f"{seen.plan.host}: {change.id}: {change.blocked}", hint=change.hint)
+    watch = _watch(target, seen, tell, stop)
     for sha256, content in _uploads(target, seen, tell):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
-    _finish(target, seen, wire.apply(target.transport, order(seen)), tell)
+    watch.check("before the next round")
+    finish(watch, wire.apply(target.transport, order(seen)))
 
 
-def apply_saved(target: Target, seen: Look, tell: Tell) -> Look:
+def apply_saved(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> Look:
     """Carry out one round, and look whether it did what it promised."""
-    apply(target, seen, tell)
+    apply(target, seen, tell, stop)
     after = look(target)
     if after.plan.fingerprint == seen.plan.fingerprint:
         raise _unchanged(after.plan)
     return after
+
+
+def cancel(target: Target, seen: Look) -> str | None:
+    """Ask the run that goes on to stop before its next change; its name, None when none does."""
+    run = seen.facts.run
+    if isinstance(run, Run) and wire.cancel(target.transport, run.run, me()):
+        return run.run
+    return None
+
+
+def _watch(target: Target, seen: Look, tell: Tell, stop: threading.Event) -> Watch:
+    boot = seen.facts.boot
+    return Watch(
+        target=target,
+        tell=tell,
+        stop=stop,
+        boot=boot if isinstance(boot, Boot) else None,
+        reboots=seen.plan.now.reboots,
+    )
 
 
 def order(seen: Look) -> dict[str, Any]:
@@ -149,7 +203,7 @@ def order(seen: Look) -> dict[str, Any]:
     actions = [action for change in data for action in change["actions"]]
     transactions = [action for action in actions if action["do"] == "apt"]
     return {
-        "who": f"{getpass.getuser()}@{socket.gethostname()}",
+        "who": me(),
         "after": seen.facts.journal.last if isinstance(seen.facts.journal, Journal) else None,
         "fingerprint": one.fingerprint,
         "changes": [{"id": c["id"], "actions": c["actions"]} for c in data],
@@ -170,103 +224,13 @@ def _unchanged(planned: Plan) -> NotConverged:
     )
 
 
-def _finish(target: Target, seen: Look, events: Iterator[dict[str, Any]], tell: Tell) -> None:
-    """Follow a run to its end, over broken connections; wait for the reboot that it ends with."""
-    failed: dict[str, Any] = {}
-    for event in _unbroken(target, seen, events, tell):
-        tell(event)
-        if event["event"] == "failed":
-            failed = event
-        if event["event"] == "lost" or (event["event"] == "end" and not event["ok"]):
-            raise _failure(target, event, failed)
-        if event["event"] == "end":
-            if event["reboot"]:
-                _await_reboot(target, seen, tell)
-            return
-
-
-def _failure(target: Target, last: dict[str, Any], failed: dict[str, Any]) -> ProvisionError:
-    if last.get("stale"):
-        return Stale(
-            f"{target.host.name}: another run was started in between; nothing was done",
-            hint="run the same command again",
-        )
-    if failed:
-        what = f"{failed['id']}: {failed['reason']}"
-    elif last["event"] == "lost":
-        what = "the run on the host died without an end"
-    else:
-        what = last.get("reason", "the run failed")
+def _restarted_enough(planned: Plan) -> NotConverged:
+    """Restarts do not help."""
+    first = planned.now.changes[0]
     return NotConverged(
-        f"{target.host.name}: {what}",
-        hint=f"whole log on the host: /var/log/firstlight/{last['run']}.log; "
-        "mend the cause and run the same command again",
-        log=tuple(failed.get("log", ())),
+        f"{planned.host}: was restarted {REBOOT_LIMIT} times, and still: {first.before}",
+        hint="inspect it: `journalctl -k -b` and `dkms status` on the host say why",
     )
-
-
-def _unbroken(
-    target: Target, seen: Look, events: Iterator[dict[str, Any]], tell: Tell
-) -> Iterator[dict[str, Any]]:
-    """A run's events, each once, though the connection may break and be made anew.
-
-    Following anew tells everything again: output and events, each in its own order.
-    """
-    run = ""
-    passed: Counter[bool] = Counter()
-    while True:
-        at: Counter[bool] = Counter()
-        try:
-            for event in events:
-                run = event.get("run", run)
-                if event["event"] in ("alive", "following"):
-                    continue
-                stream = event["event"] == "output"
-                at[stream] += 1
-                if at[stream] > passed[stream]:
-                    yield event
-        except TransportError as broken:
-            if not run:
-                raise
-            passed |= at
-            tell({"event": "reconnecting", "reason": broken.what})
-            _reach(target, REBOOT_DEADLINE if seen.plan.now.reboots else RECONNECT_DEADLINE)
-            events = wire.follow(target.transport, run)
-        else:
-            return
-
-
-def _await_reboot(target: Target, seen: Look, tell: Tell) -> None:
-    """Wait until the host is back with another boot id, and its services have started."""
-    assert isinstance(seen.facts.boot, Boot)  # noqa: S101 - a reboot is planned from it
-    tell({"event": "rebooting"})
-    start = time.monotonic()
-    while _reach(target, REBOOT_DEADLINE) == seen.facts.boot.id:
-        if time.monotonic() - start > REBOOT_DEADLINE:
-            raise NotConverged(
-                f"{target.host.name}: said yes to the reboot, but is still in the same boot",
-                hint="a service may hold up the shutdown: systemctl list-jobs",
-            )
-        time.sleep(FIRST_WAIT)
-    # Fails on a host where some unit failed; whether that matters, the checks say.
-    target.transport.run(("/usr/bin/systemctl", "is-system-running", "--wait"), b"", deadline=300.0)
-    tell({"event": "back", "seconds": round(time.monotonic() - start, 1)})
-
-
-def _reach(target: Target, deadline: float) -> str:
-    """Connect, however often it takes; the boot id. Raises TransportError at the deadline."""
-    end = time.monotonic() + deadline
-    wait = FIRST_WAIT
-    argv = ("/usr/bin/cat", "/proc/sys/kernel/random/boot_id")
-    while True:
-        try:
-            return target.transport.run(argv, b"", deadline=30.0).out.strip()
-        except TransportError:
-            target.transport.close()
-            if time.monotonic() > end:
-                raise
-        time.sleep(wait)
-        wait = min(wait * 1.5, LONGEST_WAIT)
 
 
 def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, bytes]]:
@@ -274,7 +238,3 @@ def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, byte
     for wheel in wheels:
         tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
         yield wheel.wheel, uv_wheel(target.want.uv.version, wheel.wheel)
-
-
-def _run_data(run: Run) -> dict[str, Any]:
-    return {"run": run.run, "who": run.who, "since": run.since}

@@ -3,6 +3,7 @@
 ProvisionError            1  the work failed
 ├── TransportError        1  the host can't be reached, or the connection broke
 │   └── AccessError       1  it answers, and refuses us
+│       └── HostKeyError  1  what answers is not known to be the host
 └── UsageError            2  wrong option, inventory, stack or plan file
 """
 
@@ -32,6 +33,10 @@ class TransportError(ProvisionError):
 
 class AccessError(TransportError):
     """The host answers, and does not let us do this: trying again changes nothing."""
+
+
+class HostKeyError(AccessError):
+    """What answers has another key than the host, or one that nobody vouched for."""
 
 
 class UsageError(ProvisionError):

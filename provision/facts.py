@@ -69,6 +69,8 @@ class Boot:
     cmdline: str
     uptime: float
     """Seconds since boot."""
+    inhibitors: list[str]
+    """Who forbids a shutdown, and why."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,6 +199,16 @@ class Gpu:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GpuUser:
+    """A process that has a GPU's device file open."""
+
+    pid: int
+    name: str
+    unit: str | None
+    """The systemd service or scope that it belongs to."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Topology:
     links: list[list[str]]
     """links[i][j]: X, PIX, PXB, PHB, NODE, SYS or NV# between GPU i and GPU j."""
@@ -286,6 +298,8 @@ class Environment:
 class Journal:
     last: str | None
     """The run that was started last, None where none ever was."""
+    failed: list[str]
+    """Ids of the changes that failed in it, as long as the host was not restarted since."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -320,6 +334,7 @@ class Facts:
     driver: Driver | Absent | Unknown
     nvml: Nvml | Absent | Unknown
     gpus: list[Gpu] | Absent | Unknown
+    gpu_users: list[GpuUser] | Absent | Unknown
     topology: Topology | Absent | Unknown
     pci: list[PciDevice] | Absent | Unknown
     """NVIDIA's devices on the bus, driver or not."""

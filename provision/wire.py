@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 PROBE_DEADLINE = 60.0
 """Seconds for the probe, whose collectors each have half of that."""
 SIMULATE_DEADLINE = 180.0
+ASK_DEADLINE = 30.0
 PUT_DEADLINE = 600.0
 SILENCE = 30.0
 """Seconds without a word, heartbeats included, after which a followed run's connection is dead."""
@@ -69,9 +70,28 @@ def apply(transport: Transport, order: Mapping[str, Any]) -> Iterator[dict[str, 
     return _follow(transport, {"do": "apply", "round": order})
 
 
-def follow(transport: Transport, run: str) -> Iterator[dict[str, Any]]:
-    """Follow a run that was started before: its events from the beginning."""
-    return _follow(transport, {"do": "follow", "run": run})
+def follow(
+    transport: Transport, run: str, *, events: int = 0, lines: int | None = 0
+) -> Iterator[dict[str, Any]]:
+    """Follow a run that was started before, after the events and output lines that are known.
+
+    None: only the lines that are still to come.
+    """
+    request = {"do": "follow", "run": run, "events": events, "lines": lines}
+    return _follow(transport, request)
+
+
+def cancel(transport: Transport, run: str, by: str) -> bool:
+    """Ask a run to stop before its next change; False when it is over, or another goes on."""
+    request = {"do": "cancel", "run": run, "by": by}
+    return bool(_ask(transport, request, deadline=ASK_DEADLINE)["cancelled"])
+
+
+def history(transport: Transport, runs: int) -> list[dict[str, Any]]:
+    """The journal's events of the latest runs."""
+    request = {"do": "history", "runs": runs}
+    events: list[dict[str, Any]] = _ask(transport, request, deadline=ASK_DEADLINE)["events"]
+    return events
 
 
 def _frames(request: Mapping[str, Any], *more: bytes) -> bytes:

@@ -20,8 +20,9 @@ Say = Callable[[Mapping[str, Any]], None]
 
 START_PATIENCE = LOCK_PATIENCE + 10.0
 """Seconds within which a started run must have written its first event."""
-HEARTBEAT = 5.0
-"""Seconds of silence after which the follower says that it is alive."""
+HEARTBEAT = 2.0
+"""Seconds of silence after which the follower says that it is alive: whoever listens acts on it,
+a request to cancel included."""
 POLL = 0.05
 
 RUNNER = """\
@@ -53,20 +54,26 @@ def apply(package: bytes, order: Mapping[str, Any], say: Say) -> None:
     follow(name, say)
 
 
-def follow(name: str, say: Say) -> None:
-    """Say each event of a run and each line of its output until it ends or is found dead."""
-    events = journal.Tail(name)
-    output = _Output(log_path(name))
+def follow(name: str, say: Say, *, events: int = 0, lines: int | None = 0) -> None:
+    """Say each event of a run and each line of its output until it ends or is found dead.
+
+    The first `events` and `lines` are known already; None: all lines that are there now.
+    """
+    journalled = journal.Tail(name)
+    output = _Output(log_path(name), lines)
     started = time.monotonic()
     spoken = started
     say({"event": "following", "run": name})
     while True:
         alive = held() or time.monotonic() - started < START_PATIENCE
-        news = [*output.new(), *events.new()]
+        news = [*output.new(), *journalled.new()]
         for event in news:
             spoken = time.monotonic()
             started = float("-inf") if event["event"] == "start" else started
-            say(event)
+            if event["event"] != "output" and events > 0:
+                events -= 1
+            else:
+                say(event)
             if event["event"] == "end":
                 return
         if not alive and not news:
@@ -91,11 +98,12 @@ def _write(path: Path, content: bytes) -> None:
 
 
 class _Output:
-    """The lines of a run's log as they are written."""
+    """The lines of a run's log as they are written, but for those that are known already."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: int | None) -> None:
         self.path = path
         self.offset = 0
+        self.known = known if path.exists() else known or 0
 
     def new(self) -> list[dict[str, Any]]:
         if not self.path.exists():
@@ -106,4 +114,6 @@ class _Output:
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         lines = whole.decode("utf-8", "replace").splitlines()
-        return [{"event": "output", "line": line} for line in lines]
+        known = len(lines) if self.known is None else self.known
+        self.known = max(0, known - len(lines))
+        return [{"event": "output", "line": line} for line in lines[known:]]

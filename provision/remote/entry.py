@@ -14,12 +14,14 @@ import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
+from provision.remote import journal
 from provision.remote.apply import apply, follow
 from provision.remote.apt import simulate
 from provision.remote.collectors import COLLECTORS
 from provision.remote.command import Failed
 from provision.remote.paths import BLOBS, private, replace
 from provision.remote.probe import probe
+from provision.remote.runner import cancel
 
 
 def main(frames: BinaryIO, package: bytes) -> None:
@@ -36,7 +38,11 @@ def main(frames: BinaryIO, package: bytes) -> None:
             case "apply":
                 apply(package, request["round"], _say)
             case "follow":
-                follow(request["run"], _say)
+                follow(request["run"], _say, events=request["events"], lines=request["lines"])
+            case "cancel":
+                _say({"cancelled": cancel(request["run"], request["by"])})
+            case "history":
+                _say({"events": journal.latest(request["runs"])})
     except BrokenPipeError:
         pass  # whoever asked is gone; the run goes on without a listener
     except Failed as failure:

@@ -49,11 +49,34 @@ class Tail:
 
 def last_run() -> str | None:
     """The run that was started last, None where none ever was."""
+    started = _started(_events())
+    return started[-1] if started else None
+
+
+def latest(runs: int) -> list[dict[str, Any]]:
+    """All events of the runs that were started last, in order."""
+    events = _events()
+    wanted = set(_started(events)[-runs:])
+    return [event for event in events if event.get("run") in wanted]
+
+
+def failed(boot: str) -> list[str]:
+    """Ids of the changes that failed in the last run, if that was in this boot."""
+    events = latest(1)
+    if not any(event.get("boot") == boot for event in events):
+        return []
+    return [str(event["id"]) for event in events if event.get("event") == "failed"]
+
+
+def _events() -> list[dict[str, Any]]:
     if not JOURNAL.exists():
-        return None
+        return []
     with JOURNAL.open("rb") as file:
-        starts = [event["run"] for event in map(_read, file) if event.get("event") == "start"]
-    return str(starts[-1]) if starts else None
+        return [event for line in file if (event := _read(line))]
+
+
+def _started(events: list[dict[str, Any]]) -> list[str]:
+    return [str(event.get("run")) for event in events if event.get("event") == "start"]
 
 
 def _read(line: bytes) -> dict[str, Any]:

@@ -10,10 +10,13 @@ RUN = Path(f"/run/{TOOL}")
 """What lives until the next boot: the lock and the round that is being carried out."""
 LOCK = RUN / "lock"
 ACTIVE = RUN / "active.json"
+CANCEL = RUN / "cancel.json"
+"""Asks the run that it names to stop before its next change."""
 LOG = Path(f"/var/log/{TOOL}")
 JOURNAL = LOG / "journal.jsonl"
 BLOBS = Path(f"/var/lib/{TOOL}/blobs")
 """Uploaded files, each named by its sha256."""
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 MANIFEST = f"{TOOL}.json"
 """In every sealed release of an environment."""
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from provision.remote import journal
 from provision.remote.actions import ActionFailed, Context, carry_out
 from provision.remote.command import ENV
-from provision.remote.paths import ACTIVE, LOCK, LOG, RUN, private, replace
+from provision.remote.paths import ACTIVE, BOOT_ID, CANCEL, LOCK, LOG, RUN, private, replace
 
 LOCK_PATIENCE = 5.0
 """Seconds to wait for the lock: a probe holds it for an instant while it looks."""
@@ -32,7 +32,7 @@ def main(folder: str) -> None:
     if lock is None or journal.last_run() != order["after"]:
         # Planned before another run changed the host: it must be planned anew.
         shutil.rmtree(folder, ignore_errors=True)
-        journal.append(run, "end", ok=False, reboot=False, stale=True)
+        journal.append(run, "end", result="stale", reboot=False)
         return
     active = {"run": run, "who": order["who"], "since": time.time(), "pid": os.getpid()}
     replace(ACTIVE, json.dumps(active).encode(), 0o600)
@@ -40,25 +40,60 @@ def main(folder: str) -> None:
         run,
         "start",
         who=order["who"],
+        boot=BOOT_ID.read_text().strip(),
         fingerprint=order["fingerprint"],
         changes=[change["id"] for change in order["changes"]],
     )
-    ok = _changes(run, order, folder)
-    reboots = ok and any(a["do"] == "reboot" for c in order["changes"] for a in c["actions"])
+    result = _changes(run, order, folder)
+    reboots = result == "done" and any(
+        action["do"] == "reboot" for change in order["changes"] for action in change["actions"]
+    )
     shutil.rmtree(folder, ignore_errors=True)
     ACTIVE.unlink(missing_ok=True)
-    journal.append(run, "end", ok=ok, reboot=reboots)
+    CANCEL.unlink(missing_ok=True)
+    journal.append(run, "end", result=result, reboot=reboots)
     if reboots:
         os.sync()
         subprocess.run(["systemctl", "reboot"], env=ENV, check=False)
 
 
-def _changes(run: str, order: Mapping[str, Any], folder: str) -> bool:
-    """All changes in order, up to the first that fails."""
+def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
+    """All changes in order, up to the first that fails or a request to stop; how it ended."""
     private(LOG)
     with open(log_path(run), "ab", opener=_secret) as log:
         context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
-        return all(_change(run, change, context) for change in order["changes"])
+        for change in order["changes"]:
+            if by := _cancelled(run):
+                journal.append(run, "cancelled", by=by, before=change["id"])
+                return "cancelled"
+            if not _change(run, change, context):
+                return "failed"
+    return "done"
+
+
+def cancel(run: str, by: str) -> bool:
+    """Ask a run to stop before its next change; False when it is not the one going on."""
+    if not held() or _active().get("run") != run:
+        return False
+    replace(CANCEL, json.dumps({"run": run, "by": by}).encode(), 0o600)
+    return True
+
+
+def _cancelled(run: str) -> str | None:
+    """Who asked this run to stop, None when nobody did."""
+    if not CANCEL.exists():
+        return None
+    asked = json.loads(CANCEL.read_text())
+    return str(asked["by"]) if asked["run"] == run else None
+
+
+def _active() -> dict[str, Any]:
+    """What the run that goes on says of itself; {} when there is none."""
+    try:
+        said: dict[str, Any] = json.loads(ACTIVE.read_text())
+    except FileNotFoundError:
+        return {}
+    return said
 
 
 def log_path(run: str) -> Path:

@@ -25,8 +25,9 @@ from provision.transport import Cost
 if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
     from provision.facts import Facts
+    from provision.history import Past
 
-RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs"}
+RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs", 130: "cancelled"}
 SIDE = 120
 """Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}
@@ -153,8 +154,15 @@ class Report:
                 self.say(host, f"uploading {event['bytes'] / 1e6:.1f} MB")
             case "reconnecting":
                 self.say(host, f"{event['reason']}; connecting again")
+            case "waiting":
+                self.say(host, f"waiting: {event['reason']}", "yellow")
+            case "cancelling":
+                self.say(host, "asked to stop before the next change", "yellow")
             case "rebooting":
                 self.say(host, "rebooting", "magenta")
+            case "other-kernel":
+                text = f"came back with kernel {event['kernel']} instead of {event['expected']}"
+                self.say(host, text, "yellow")
             case "back":
                 self.say(host, f"back after {event['seconds']:.1f} s")
 
@@ -201,6 +209,22 @@ class Report:
                 self._line(host, " ", "", f"  {row.reason} → {row.action.value}")
         verdict = f"{len(rows) - len(wrong)} of {len(rows)} checks as expected"
         self.say(host, verdict, "red" if wrong else "green")
+
+    def ask(self, question: str) -> str:
+        """The user's answer. Raises EOFError where nobody can be asked."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise EOFError
+        sys.stderr.write(f"\n{question}")
+        sys.stderr.flush()
+        return sys.stdin.readline()
+
+    def history(self, host: str, runs: Sequence[Past], *, whole: bool) -> None:
+        """A host's runs as a table; `whole` shows every change of one."""
+        from provision.report.history import changes, table
+
+        self._console.print(table(host, runs))
+        for past in runs if whole else ():
+            self._console.print(changes(past))
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

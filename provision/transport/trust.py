@@ -12,7 +12,7 @@ from pathlib import Path
 
 import paramiko
 
-from provision.errors import TransportError
+from provision.errors import HostKeyError
 from provision.transport.address import Address
 from provision.transport.keys import UNREADABLE
 
@@ -54,20 +54,20 @@ class Judge(paramiko.MissingHostKeyPolicy):
         """Raises TransportError unless the key is the host's."""
         offered, stated, where = fingerprint(key), self.trust.fingerprint, self.address.hostname
         if key in self.revoked:
-            raise TransportError(
+            raise HostKeyError(
                 f"{self.host}: the host key of {where} is REVOKED: {key.get_name()} {offered}",
                 hint="known_hosts says so; give the host a new key",
             )
         if self.known and key not in self.known:
             known = ", ".join(fingerprint(one) for one in self.known)
-            raise TransportError(
+            raise HostKeyError(
                 f"{self.host}: the host key of {where} has CHANGED: "
                 f"it offers {offered}, known is {known}",
                 hint=f"if the host was made anew: ssh-keygen -R '{self.address.key_name}'; "
                 "if not, somebody is in between",
             )
         if stated and offered != stated:
-            raise TransportError(
+            raise HostKeyError(
                 f"{self.host}: {where} offers the host key {offered}, "
                 f"the inventory states {stated}",
                 hint="correct `host_key` there, if the host was made anew",
@@ -75,7 +75,7 @@ class Judge(paramiko.MissingHostKeyPolicy):
         if self.known or stated:
             return
         if not self.trust.accept_new:
-            raise TransportError(
+            raise HostKeyError(
                 f"{self.host}: the host key of {where} is not known: {key.get_name()} {offered}",
                 hint="compare it with the host's own (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub); "
                 "then repeat with --accept-new-host-key, or put it into the inventory: `host_key`",

@@ -102,9 +102,9 @@ START = {"event": "start", "who": "me", "changes": ["a"]}
 CHANGE = {"event": "change", "id": "a"}
 DONE = {"event": "done", "id": "a", "seconds": 0.1}
 FAILED = {"event": "failed", "id": "a", "reason": "sh exits 1", "log": ["$ sh", "oops"]}
-END = {"event": "end", "ok": True, "reboot": False}
-REBOOT = {"event": "end", "ok": True, "reboot": True}
-BAD_END = {"event": "end", "ok": False, "reboot": False}
+END = {"event": "end", "result": "done", "reboot": False}
+REBOOT = {"event": "end", "result": "done", "reboot": True}
+BAD_END = {"event": "end", "result": "failed", "reboot": False}
 WHOLE_RUN = (START, CHANGE, DONE, END)
 
 

@@ -172,10 +172,10 @@ def test_a_change_that_fails_is_told_with_reason_log_and_hint():
     [
         ({"event": "lost"}, "h: the run on the host died without an end"),
         (
-            {"event": "end", "ok": False, "reason": "another run holds this host"},
+            {"event": "end", "result": "failed", "reason": "another run holds this host"},
             "h: another run holds this host",
         ),
-        ({"event": "end", "ok": False}, "h: the run failed"),
+        ({"event": "end", "result": "failed"}, "h: the run failed"),
     ],
 )
 def test_a_run_that_does_not_end_well(last, what):
@@ -210,7 +210,7 @@ def test_a_host_that_never_comes_to_rest_is_given_up():
     assert f"still not as wanted after {engine.ROUND_LIMIT} rounds: dpkg:dpkg" in error.what
 
 
-STALE = {"event": "end", "ok": False, "reboot": False, "stale": True}
+STALE = {"event": "end", "result": "stale", "reboot": False}
 
 
 def test_a_round_that_another_run_made_stale_is_planned_anew():

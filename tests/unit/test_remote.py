@@ -130,7 +130,7 @@ def test_a_round_that_goes_well(host):
         ("end", None),
     ]
     assert (events[0]["who"], events[0]["changes"]) == ("me@here", ["a", "b"])
-    assert (events[-1]["ok"], events[-1]["reboot"]) == (True, False)
+    assert (events[-1]["result"], events[-1]["reboot"]) == ("done", False)
     log = runner.log_path("r1")
     assert log.read_text() == "$ sh -c echo one\none\n$ sh -c echo two\ntwo\n"
     assert mode(log) == 0o600
@@ -150,7 +150,7 @@ def test_a_round_stops_at_the_first_change_that_fails(host):
     assert [mark.exists() for mark in marks] == [True, False, False]
     assert events[-2]["reason"] == "sh exits 3"
     assert events[-2]["log"] == ["$ sh -c echo why; exit 3", "why"]
-    assert (events[-1]["ok"], events[-1]["reboot"]) == (False, False)
+    assert (events[-1]["result"], events[-1]["reboot"]) == ("failed", False)
 
 
 def test_the_journal_gets_the_last_lines_of_a_failed_change_alone(host):
@@ -168,7 +168,7 @@ def test_the_journal_gets_the_last_lines_of_a_failed_change_alone(host):
 def test_a_fault_of_ours_fails_the_change_too(host):
     events = carry_out(host, [{"id": "a", "actions": [{"do": "dance"}]}])
     assert events[-2]["reason"] == "KeyError: 'dance'"
-    assert events[-1]["ok"] is False
+    assert events[-1]["result"] == "failed"
 
 
 def test_a_round_with_a_reboot_ends_before_the_host_restarts(host, monkeypatch):
@@ -180,7 +180,7 @@ def test_a_round_with_a_reboot_ends_before_the_host_restarts(host, monkeypatch):
         lambda argv, **_: asked.append((argv, words(journal.Tail("r1").new()))),
     )
     events = carry_out(host, [{"id": "a", "actions": [{"do": "reboot"}]}])
-    assert (events[-1]["ok"], events[-1]["reboot"]) == (True, True)
+    assert (events[-1]["result"], events[-1]["reboot"]) == ("done", True)
     assert asked == [(["systemctl", "reboot"], words(events))]
 
 

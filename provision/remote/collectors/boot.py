@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from provision.remote.collectors.reading import names, need
+from provision.remote.collectors.reading import names, need, read
 from provision.remote.collectors.versions import Key, key
 from provision.remote.probe import Query
 
 NAME = "boot"
 IMAGE = "vmlinuz-"
+INHIBIT = Path("/run/systemd/inhibit")
+"""A file of KEY=VALUE lines for each inhibitor that logind holds."""
 LEFTOVERS = (".old", ".bak", ".dpkg-new", ".dpkg-tmp", ".dpkg-bak")
 """Suffixes of images that GRUB sorts behind their namesakes or never lists."""
 
@@ -22,6 +26,9 @@ def collect(_query: Query) -> dict[str, Any]:
         "next_kernel": newest(names("/boot")),
         "cmdline": need("/proc/cmdline"),
         "uptime": parse_uptime(need("/proc/uptime")),
+        "inhibitors": [
+            line for name in names(INHIBIT) if (line := parse_inhibitor(read(INHIBIT / name) or ""))
+        ],
     }
 
 
@@ -38,6 +45,19 @@ def _bootable(name: str) -> bool:
 def _order(release: str) -> Key:
     """A release candidate comes before its release, as in GRUB's version_test_gt."""
     return key(release.replace("-rc", "~rc"))
+
+
+def parse_inhibitor(text: str) -> str | None:
+    """Who forbids a shutdown and why; None where it is about something else, or only a delay."""
+    fields = dict(line.partition("=")[::2] for line in text.splitlines())
+    if "shutdown" not in fields.get("WHAT", "").split(":") or fields.get("MODE") != "block":
+        return None
+    return f"{_unescaped(fields.get('WHO', '?'))} ({_unescaped(fields.get('WHY', '?'))})"
+
+
+def _unescaped(text: str) -> str:
+    """As systemd's cescape wrote it, for what people name themselves: octal and hex bytes."""
+    return re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
 def parse_uptime(text: str) -> float:

@@ -11,7 +11,10 @@ from provision.remote.command import Failed, Missing, Output, run
 from provision.remote.probe import Query
 
 NAME = "kernel"
-MODULES = ("nvidia", "nvidia_uvm", "nvidia_modeset", "nouveau", "nova_core")
+MODULES = (
+    *("nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"),
+    *("nouveau", "nova_core"),
+)
 
 
 def collect(_query: Query) -> dict[str, Any]:
