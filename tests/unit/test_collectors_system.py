@@ -1,5 +1,6 @@
 """The parsers of what the kernel, the firmware and systemd say about the machine."""
 
+import os
 import sys
 
 import pytest
@@ -95,6 +96,15 @@ def test_uptime():
     assert boot.parse_uptime("350.51 1293.86\n") == 350.51
     with pytest.raises(IndexError):
         boot.parse_uptime("")
+
+
+def test_inhibitors_are_read_and_the_pipes_beside_them_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(boot, "INHIBIT", tmp_path)
+    os.mkfifo(tmp_path / "1.ref")
+    held = "WHAT=idle:shutdown\nMODE=block\nWHO=backup\nWHY=a\\x20copy\n"
+    (tmp_path / "1").write_text(held)
+    (tmp_path / "2").write_text(held.replace("block", "delay"))
+    assert boot._inhibitors() == ["backup (a copy)"]
 
 
 def test_iommu(tmp_path):
