@@ -1,7 +1,7 @@
 """Lab hosts: real Debian, systemd, sshd and apt on this machine; only the hardware is simulated."""
 
 from provision.lab.adjust import add_archive, configure_sshd, rekey, sshd_sessions
-from provision.lab.host import discard_layer, down, find, freeze, status, up
+from provision.lab.host import crash, discard_layer, down, find, freeze, status, up
 from provision.lab.requirements import install_requirements, missing_requirements, unavailable
 from provision.lab.spec import LabHost, LabSpec
 from provision.lab.store import LabError
@@ -14,6 +14,7 @@ __all__ = [
     "LabSpec",
     "add_archive",
     "configure_sshd",
+    "crash",
     "discard_layer",
     "down",
     "find",

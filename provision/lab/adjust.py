@@ -42,11 +42,13 @@ def configure_sshd(name: str, text: str) -> None:
 def rekey(name: str) -> str:
     """Give a host another host key and tell nobody; returns its public part.
 
-    Its `ssh_config` still expects the old key, as it should; only `fresh` makes that right again.
+    One that is between two boots comes back with it. Its `ssh_config` still expects the old key,
+    as it should; only `fresh` makes that right again.
     """
     record = _running(name)
     public = furnish.make_host_key(record.root, name)
-    _restart_sshd(record)
+    if leader(record.supervisor):
+        _restart_sshd(record)
     return public
 
 

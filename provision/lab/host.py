@@ -17,7 +17,7 @@ from pathlib import Path
 
 from provision.lab import access, cgroups, flavours, furnish, hardware, layers, repository
 from provision.lab.base import base
-from provision.lab.processes import signal_guest
+from provision.lab.processes import kill_at_once, leader, signal_guest
 from provision.lab.record import Record, folder
 from provision.lab.requirements import install_requirements
 from provision.lab.spec import LabHost, LabSpec, check_name, told
@@ -77,6 +77,20 @@ def down(name: str, *, discard: bool = False) -> bool:
         if discard:
             _remove(name)
         return True
+
+
+def crash(name: str) -> None:
+    """Kill every process of a running host at once; `up` boots it again.
+
+    What the host wrote stays in the machine's page cache: a crash, not a power cut.
+    """
+    with locked(f"host-{name}"):
+        record = Record.find(name)
+        first = leader(record.supervisor) if record and record.running else None
+        if record is None or first is None:
+            raise LabError(f"lab host {name} isn't running", hint="bring it up first")
+        kill_at_once(first)
+        poll(STOP_SECONDS, lambda: not record.running)
 
 
 def freeze(name: str, label: str) -> None:

@@ -24,6 +24,18 @@ def leader(above: int) -> int | None:
     return next(iter(_descendants(nspawn)), None) if nspawn else None
 
 
+def kill_at_once(first: int) -> None:
+    """Kill a guest's PID 1, and with it all others: none of them sees another one die before.
+
+    Looked for twice, because one may have forked meanwhile.
+    """
+    for _ in range(2):
+        for pid in (first, *_descendants(first)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+    os.kill(first, signal.SIGKILL)  # the kernel then kills the rest of its PID namespace
+
+
 def _nspawn(above: int) -> int | None:
     for pid in _descendants(above):
         with contextlib.suppress(OSError):

@@ -11,6 +11,8 @@ from typing import Any
 from . import initramfs, modules, mok, state
 
 BOOTED = Path("/var/lib/lab/booted")
+CHOSEN = Path("/etc/lab/boot-kernel")
+"""The kernel that somebody chose in the boot menu, for the next boot alone."""
 RUN = Path("/run/lab")
 SPEEDS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 PCI = Path("/sys/bus/pci/devices")
@@ -44,12 +46,7 @@ def _mount(*argv: str) -> None:
 
 
 def _overlay_proc(machine: dict[str, Any]) -> None:
-    if BOOTED.exists():
-        kernel = state.kernels()[-1]
-    else:
-        kernel = machine["kernels"]["running"]
-        BOOTED.parent.mkdir(parents=True, exist_ok=True)
-        BOOTED.touch()
+    kernel = _kernel(machine)
     RUN.mkdir(parents=True, exist_ok=True)
     texts = {
         state.OSRELEASE: kernel,
@@ -59,6 +56,19 @@ def _overlay_proc(machine: dict[str, Any]) -> None:
         source = RUN / path.name
         source.write_text(f"{value}\n")
         _mount("--bind", str(source), str(path))
+
+
+def _kernel(machine: dict[str, Any]) -> str:
+    """The chosen one, or the newest; a host that never booted runs what its description says."""
+    if CHOSEN.exists():
+        chosen = CHOSEN.read_text().strip()
+        CHOSEN.unlink()
+        return chosen
+    if BOOTED.exists():
+        return state.kernels()[-1]
+    BOOTED.parent.mkdir(parents=True, exist_ok=True)
+    BOOTED.touch()
+    return str(machine["kernels"]["running"])
 
 
 def _devices(machine: dict[str, Any]) -> None:

@@ -13,6 +13,8 @@ from . import mok, state
 TREE = Path("/var/lib/dkms")
 FAILS = Path("/etc/lab/dkms-fails")
 """While this file exists nothing builds; what it holds is the compiler's complaint."""
+SLOW = Path("/etc/lab/dkms-slow")
+"""The seconds that a build takes; a real one takes a minute or two."""
 
 COMPLAINT = (
     "error: implicit declaration of function 'simulated' [-Werror=implicit-function-declaration]"
@@ -118,6 +120,8 @@ def _build(name: str, version: str, kernel: str, *, required: bool = False) -> i
     licence = (Path("/usr/src") / f"{name}-{version}" / "license").read_text().strip()
     if FAILS.exists():
         return _fail(name, version, kernel)
+    if SLOW.exists():
+        time.sleep(float(SLOW.read_text()))
     text = state.module_text(version, licence, kernel)
     if state.hardware()["secure_boot"] != "unsupported":
         text += f"signer={mok.SUBJECT}\nsig_key={mok.own()}\n"

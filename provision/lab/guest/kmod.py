@@ -48,13 +48,27 @@ def _modprobe(words: list[str]) -> int:
         return 0
     if not flags & {"-a", "--all"}:
         names = names[:1]  # the rest are parameters
+    if flags & {"-r", "--remove"}:
+        return _remove([_internal(word) for word in words if not word.startswith("-")])
     for name in names:
-        if flags & {"-r", "--remove"}:
-            modules.unload(name)
-        elif not flags & {"-n", "--dry-run", "--show-depends", "-D"}:
+        if not flags & {"-n", "--dry-run", "--show-depends", "-D"}:
             if flags & {"-b", "--use-blacklist"} and state.blacklisted(name):
                 continue
             modules.load(name)
+    return 0
+
+
+def _remove(names: list[str]) -> int:
+    """What isn't loaded is no error to modprobe, and what nothing needs any more goes, too."""
+    for name in names:
+        if _fields(name, state.running_kernel()) is None:
+            raise modules.RefusedError(f"FATAL: Module {name} not found.")
+        if modules.in_use(name):
+            raise modules.RefusedError(f"FATAL: Module {name} is in use.")
+        if name in state.loaded():
+            modules.unload(name)
+        if name in state.DEPENDENTS and not modules.in_use("nvidia"):
+            _remove(["nvidia"])
     return 0
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from . import mok, state
@@ -75,17 +76,35 @@ def unload(name: str) -> None:
     """Unload a module that no other one needs."""
     if name not in state.loaded():
         raise RefusedError(f"ERROR: Module {name} is not currently loaded")
-    users = [other for other in state.DEPENDENTS if other in state.loaded()]
-    if name == "nvidia" and users:
+    if name == "nvidia" and (users := _dependents()):
         raise RefusedError(f"ERROR: Module nvidia is in use by: {' '.join(users)}")
-    if name == "nvidia" and state.persistent():
-        raise RefusedError("ERROR: Module nvidia is in use")
+    if in_use(name):
+        raise RefusedError(f"ERROR: Module {name} is in use")
     gone = [*_bound(name), *_nodes(name)]
     shutil.rmtree(state.MODULES / name)
     if name == "nvidia":
         shutil.rmtree(state.DRIVER)
     for path in gone:
         path.unlink(missing_ok=True)
+
+
+def in_use(name: str) -> bool:
+    """Whether another module, persistence mode or an open device file keeps a module."""
+    if name == "nvidia" and (_dependents() or state.persistent()):
+        return True
+    nodes = {str(node) for node in _nodes(name)}
+    return any(path in nodes for path in _open_files())
+
+
+def _dependents() -> list[str]:
+    return [name for name in state.DEPENDENTS if name in state.loaded()]
+
+
+def _open_files() -> Iterator[str]:
+    """The files that the host's processes have open."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # gone by now
+            yield str(link.readlink())
 
 
 def make_nodes(name: str) -> None:
