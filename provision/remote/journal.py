@@ -47,10 +47,15 @@ class Tail:
                     yield event
 
 
+def started() -> list[str]:
+    """The runs that were started, in order."""
+    return _started(_events())
+
+
 def last_run() -> str | None:
     """The run that was started last, None where none ever was."""
-    started = _started(_events())
-    return started[-1] if started else None
+    runs = started()
+    return runs[-1] if runs else None
 
 
 def latest(runs: int) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ def main(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         journal.append(run, "end", result="stale", reboot=False)
         return
+    _sweep()
     active = {"run": run, "who": order["who"], "since": time.time(), "pid": os.getpid()}
     replace(ACTIVE, json.dumps(active).encode(), 0o600)
     journal.append(
@@ -63,12 +64,19 @@ def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
     with open(log_path(run), "ab", opener=_secret) as log:
         context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
         for change in order["changes"]:
-            if by := _cancelled(run):
-                journal.append(run, "cancelled", by=by, before=change["id"])
+            if _stopped(run, change):
                 return "cancelled"
-            if not _change(run, change, context):
-                return "failed"
+            if (result := _change(run, change, context)) != "done":
+                return result
     return "done"
+
+
+def _sweep() -> None:
+    """Remove what killed runs left behind: the lock is ours, so all that ever started are over."""
+    over = set(journal.started())
+    for folder in RUN.iterdir():
+        if folder.name in over:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def cancel(run: str, by: str) -> bool:
@@ -77,6 +85,13 @@ def cancel(run: str, by: str) -> bool:
         return False
     replace(CANCEL, json.dumps({"run": run, "by": by}).encode(), 0o600)
     return True
+
+
+def _stopped(run: str, change: Mapping[str, Any]) -> bool:
+    """Whether somebody asked this run to stop, which the journal then says."""
+    if by := _cancelled(run):
+        journal.append(run, "cancelled", by=by, before=change["id"])
+    return by is not None
 
 
 def _cancelled(run: str) -> str | None:
@@ -134,7 +149,10 @@ def held() -> bool:
     return False
 
 
-def _change(run: str, change: Mapping[str, Any], context: Context) -> bool:
+def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
+    """Carry out one change; how it ended. What its restart waits for may take minutes: that one
+    can still be stopped, and `main` does it when the account is complete.
+    """
     journal.append(run, "change", id=change["id"])
     start = time.monotonic()
     at = context.log.tell()
@@ -142,15 +160,17 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> bool:
         for action in change["actions"]:
             if action["do"] != "reboot":
                 carry_out(action, context)
+            elif _stopped(run, change):
+                return "cancelled"
     except Exception as error:  # noqa: BLE001 - whatever happened belongs into the journal
         reason = (
             str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
         )
         excerpt = log_path(run).read_bytes()[at:].decode("utf-8", "replace").splitlines()
         journal.append(run, "failed", id=change["id"], reason=reason, log=excerpt[-EXCERPT:])
-        return False
+        return "failed"
     journal.append(run, "done", id=change["id"], seconds=round(time.monotonic() - start, 2))
-    return True
+    return "done"
 
 
 def _secret(path: str, flags: int) -> int:

@@ -6,6 +6,7 @@ input a byte per 10 ms.
 
 from __future__ import annotations
 
+import logging
 import random
 import shlex
 import socket
@@ -39,6 +40,9 @@ ATTEMPTS = 3
 READY = b"ready\n"
 WHEN_READY = 'echo ready; exec "$0" "$@"'
 """Shell words that become a command, once sudo has let them run."""
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+"""Without a handler Python prints what paramiko logs: a traceback of each error that it raises."""
 
 _gates: dict[tuple[str, int], threading.BoundedSemaphore] = defaultdict(
     lambda: threading.BoundedSemaphore(HANDSHAKES)
