@@ -1,9 +1,13 @@
 """What lab tests need: a machine that can carry a lab host, and a finished host to start from."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from provision import engine, lab
 from provision.target import lab_spec, target
+from tests.lab import matrix
 from tests.lab.hosts import host_entry
 
 LAYER = "t-finished"
@@ -27,3 +31,14 @@ def finished():
     lab.down(host.name, discard=True)
     yield LAYER
     lab.discard_layer(LAYER)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The faults that were tried, as a table; into a document where one is named."""
+    if not matrix.CELLS:
+        return
+    terminalreporter.section("faults")
+    for line in matrix.table():
+        terminalreporter.line(line)
+    if file := os.environ.get(matrix.VARIABLE):
+        matrix.write(Path(file))

@@ -1,0 +1,190 @@
+"""A lab host on which something goes wrong while the commands run that people run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from provision import inventory, lab
+from provision.target import Target, lab_spec, target
+from tests.lab.hosts import MODEL, host_entry, on_host
+from tests.lab.proxy import Cable
+
+ROOT = Path(__file__).parents[2]
+JOURNAL = "var/log/firstlight/journal.jsonl"
+PATIENCE = 90.0
+"""Seconds until a command must have come to where something is to happen to it, or to its end."""
+
+
+class Trial:
+    """A fresh host on a layer, behind a cable. What happens on it is read from outside.
+
+    To the commands it is a user's own host: an alias in an OpenSSH client configuration.
+    """
+
+    def __init__(self, name: str, layer: str, folder: Path) -> None:
+        self.entry = host_entry(name, layer=layer)
+        self.there = lab.up(lab_spec(self.entry), fresh=True, say=lambda _: None)
+        self.cable = Cable(self.there.port)
+        self.folder = folder
+        self._old = self._size()
+        self._boots = self._booted()
+        self._write_inventory()
+
+    def __enter__(self) -> Self:
+        self.cable.__enter__()
+        return self
+
+    def __exit__(self, *of_error: object) -> None:
+        self.cable.__exit__(*of_error)
+        lab.down(self.entry.name, discard=True)
+
+    def _write_inventory(self) -> None:
+        config = self.there.ssh_config.read_text()
+        config = config.replace(f"Port {self.there.port}", f"Port {self.cable.port}")
+        config += f"    HostKeyAlias [127.0.0.1]:{self.there.port}\n"
+        (self.folder / "ssh_config").write_text(config)
+        (self.folder / "inventory.yaml").write_text(
+            f"default: {self.entry.name}\nhosts:\n  {self.entry.name}:\n"
+            f"    ssh_config: {self.folder}/ssh_config\n    stack: {self.entry.stack}\n"
+            f"    gpus: {{count: 8, model: {MODEL}}}\n"
+            f"    repository: {{url: '{self.there.repository}', "
+            f"fingerprint: {self.there.key_fingerprint}}}\n"
+        )
+
+    @property
+    def root(self) -> Path:
+        """The host's file system as it is at this moment."""
+        return self.there.root
+
+    def target(self) -> Target:
+        """The same host for the loop in this process, not through the cable."""
+        return target(self.entry)
+
+    def through_cable(self) -> Target:
+        """The same host for the loop in this process, as the commands see it."""
+        text = (self.folder / "inventory.yaml").read_text()
+        return target(inventory.parse(text, "inventory.yaml").select()[0])
+
+    def mess(self, script: str) -> None:
+        """Do something on the host, as root, by hand."""
+        on_host(self.target(), script)
+
+    def ask(self, command: str) -> str:
+        """What a command on the host says."""
+        argv = ["ssh", "-F", str(self.there.ssh_config), self.entry.name, command]
+        return subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=60
+        ).stdout.strip()
+
+    def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
+        """Start a task on the host: `invoke WORDS`."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "invoke", *words],
+            cwd=ROOT,
+            env={**os.environ, inventory.VARIABLE: str(self.folder / "inventory.yaml")},
+            **{
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.STDOUT,
+                "text": True,
+                **more,
+            },
+        )
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """Exit code and output of a task."""
+        return finished(self.start(*words))
+
+    def crash(self) -> None:
+        """Every process of the host dies at once; it boots again."""
+        lab.crash(self.entry.name)
+        lab.up(lab_spec(self.entry), say=lambda _: None)
+
+    def boots(self) -> int:
+        """How often the host has booted since the trial began."""
+        return self._booted() - self._boots
+
+    def _booted(self) -> int:
+        return self.there.console.read_text(errors="replace").count("] boot\n")
+
+    def _size(self) -> int:
+        path = self.root / JOURNAL
+        return path.stat().st_size if path.exists() else 0
+
+    def journal(self) -> str:
+        """What the host's journal has gained since the trial began."""
+        with (self.root / JOURNAL).open(errors="replace") as file:
+            file.seek(self._old)
+            return file.read()
+
+    def events(self) -> list[dict[str, Any]]:
+        """The same as events; a line that is not whole yet is passed over."""
+        found = []
+        for line in self.journal().splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+        return found
+
+    def log(self) -> str:
+        """The output of all that these runs' commands said."""
+        runs = dict.fromkeys(str(event["run"]) for event in self.events())
+        files = [(self.root / JOURNAL).with_name(f"{run}.log") for run in runs]
+        return "".join(file.read_text(errors="replace") for file in files if file.exists())
+
+    def await_change(self, change: str, moment: str = "") -> None:
+        """Wait until a change has begun, and its commands have said so much."""
+        wait_for(lambda: any(is_change(event, change) for event in self.events()), change)
+        wait_for(lambda: moment in self.log(), f"{moment!r} in {change}")
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing of the run that goes on moves meanwhile, its commands included."""
+        self.signal_run(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.signal_run(signal.SIGCONT)
+
+    def signal_run(self, number: signal.Signals) -> None:
+        """Signal all processes of the last run, at once."""
+        unit = f"firstlight-{self.events()[-1]['run']}.service"
+        for _ in range(2):  # one may have forked meanwhile
+            for group in Path("/proc").glob("[0-9]*/cgroup"):
+                with contextlib.suppress(OSError):
+                    if unit in group.read_text():
+                        os.kill(int(group.parent.name), number)
+
+
+def is_change(event: dict[str, Any], change: str) -> bool:
+    """Whether a change begins here whose id begins so."""
+    return event["event"] == "change" and str(event["id"]).startswith(change)
+
+
+def wait_for(ready: Callable[[], bool], what: str) -> None:
+    """Look again and again, from outside: the host is not asked."""
+    end = time.monotonic() + PATIENCE
+    while not ready():
+        assert time.monotonic() < end, f"never seen: {what}"
+        time.sleep(0.005)
+
+
+def finished(task: subprocess.Popen[str]) -> tuple[int, str]:
+    """Exit code and output of a task that ends by itself."""
+    try:
+        said, _ = task.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        task.kill()
+        said, _ = task.communicate()
+        raise AssertionError(f"it does not end:\n{said[-3000:]}") from None
+    return task.returncode, said or ""
