@@ -94,6 +94,23 @@ def cancel(_, host=None, group=None):
     end(commands.cancel(host or (), group or ()))
 
 
+@hosts_task(
+    "verbose",
+    "wait",
+    driver="the driver's packages, as the last change of them kept them",
+    plan="show what would be done, and change nothing",
+)
+def rollback(_, host=None, group=None, driver=False, plan=False, verbose=False, wait=False):
+    """Bring hosts back to the driver that they had before."""
+    from provision import commands
+
+    end(
+        commands.rollback(
+            host or (), group or (), driver=driver, plan=plan, verbose=verbose, wait=wait
+        )
+    )
+
+
 @hosts_task("json", run="one run in full, by its name")
 def history(_, host=None, group=None, run="", json=False):
     """Show what was done on hosts, when and by whom, as their journals have it."""
@@ -150,5 +167,5 @@ def ssh(_, host="lab", command=""):
     end(commands.lab_ssh(host, command))
 
 
-namespace = Collection(provision, plan, apply, cancel, history, verify, facts)
+namespace = Collection(provision, plan, apply, cancel, rollback, history, verify, facts)
 namespace.add_collection(Collection("lab", up, down, status, ssh))

@@ -5,6 +5,7 @@ The loop itself is imported when the logins have begun: that takes as long as th
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json as json_module
 import os
@@ -124,6 +125,45 @@ def cancel(hosts: Names, groups: Names) -> int:
         return DONE
 
     return each(report, hosts, groups, do)
+
+
+def rollback(
+    hosts: Names, groups: Names, *, driver: bool, plan: bool, verbose: bool, wait: bool
+) -> int:
+    """Bring hosts back to the driver that they had before."""
+    report = Report(verbose=verbose)
+    if not driver:
+        report.error(UsageError("rollback takes --driver", hint="see: invoke --help rollback"))
+        return UsageError.exit_code
+    stop = threading.Event()
+
+    def do(host: Host) -> int:
+        ready = _ready(host, report)
+        from provision import engine
+        from provision import rollback as back
+
+        tell = functools.partial(report.event, host.name)
+        seen = engine.free(ready, engine.look(ready), tell, wait=wait)
+        stack = ready.want.stack
+        before = dataclasses.replace(ready, want=back.driver(host.name, ready.want, seen.facts))
+        version = before.want.stack.system.driver.version
+        report.say(host.name, f"back to driver {version}", "bold")
+        for line in back.too_old(before.want):
+            report.say(host.name, line, "yellow")
+        if plan:
+            report.plan(engine.look(before).plan, commands=True)
+            return DONE
+        engine.provision(before, tell, stop)
+        if version != stack.system.driver.version:
+            report.say(
+                host.name,
+                f"stack {stack.name} wants driver {stack.system.driver.version}: `invoke "
+                f"provision` goes there again; to stay, give the host a stack with {version}",
+                "yellow",
+            )
+        return DONE
+
+    return each(report, hosts, groups, do, stop=stop)
 
 
 def history(hosts: Names, groups: Names, *, run: str, json: bool) -> int:

@@ -350,6 +350,8 @@ class Facts:
     uv: dict[str, str | None] | Absent | Unknown
     """Asked-for path of a uv executable → its version."""
     journal: Journal | Absent | Unknown
+    kept: dict[str, dict[str, str | None]] | Absent | Unknown
+    """Package → version → the file that was kept of it, so that the host can go back."""
     run: Run | Absent | Unknown
     """The apply that is going on at this moment."""
     simulations: dict[str, Simulation] | Absent | Unknown

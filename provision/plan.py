@@ -98,6 +98,18 @@ class Apt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Keep:
+    """Fetch the packages of what is about to be replaced, so that the host can go back."""
+
+    do: ClassVar[str] = "keep"
+    packages: Mapping[str, str]
+    """Package → the version that is installed."""
+    folder: str
+    forget: tuple[str, ...] = ()
+    """Folders of older versions, which go."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Unpack:
     """Take one executable out of an uploaded wheel."""
 
@@ -134,7 +146,7 @@ class Reboot:
     do: ClassVar[str] = "reboot"
 
 
-Action = Write | Remove | Run | Keyring | Disable | Apt | Unpack | Seal | Switch | Reboot
+Action = Write | Remove | Run | Keyring | Disable | Apt | Keep | Unpack | Seal | Switch | Reboot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 import time
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO
 
 from provision.remote import apt, openpgp, record, sources
 from provision.remote.command import ENV
-from provision.remote.paths import BLOBS, MANIFEST, replace
+from provision.remote.paths import BLOBS, MANIFEST, private, replace
 
 QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -31,6 +32,8 @@ QUIET = {
 KEYRING_LIMIT = 1 << 20
 """Bytes that a key package may have; NVIDIA's has 4 kB."""
 
+DOWNLOAD = ("apt-get", "download", "-o", "APT::Sandbox::User=root")
+"""Into a folder that only root may enter, which apt's own user can't."""
 DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 LOCK_PATIENCE = 600.0
 """Seconds, as long as apt-get is told to wait."""
@@ -183,6 +186,23 @@ def _apt(action: Action, context: Context) -> None:
     context.run(action["argv"], timeout=3600.0, env={})
 
 
+def _keep(action: Action, context: Context) -> None:
+    """They are there whole or not at all: the folder gets its name when all are in it."""
+    folder = Path(action["folder"])
+    private(folder.parent)
+    if not folder.is_dir():
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        private(part)
+        words = [f"{name}={version}" for name, version in action["packages"].items()]
+        # env, because apt-get download knows no folder but the one it is in
+        context.run(("env", f"--chdir={part}", *DOWNLOAD, *words), timeout=1800.0, env={})
+        part.rename(folder)
+    for old in action["forget"]:
+        context.say(f"remove {old}")
+        shutil.rmtree(old, ignore_errors=True)
+
+
 def _unpack(action: Action, context: Context) -> None:
     wheel = BLOBS / action["wheel"]
     context.say(f"unpack {action['member']} to {action['path']}")
@@ -227,5 +247,6 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "unpack": _unpack,
     "seal": _seal,
     "switch": _switch,
+    "keep": _keep,
 }
 """By the plan's word. A reboot is the runner's own, when everything else is on disk."""

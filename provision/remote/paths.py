@@ -17,6 +17,8 @@ JOURNAL = LOG / "journal.jsonl"
 BLOBS = Path(f"/var/lib/{TOOL}/blobs")
 """Uploaded files, each named by its sha256."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+KEPT = Path(f"/var/lib/{TOOL}/kept")
+"""Packages of the driver before, a folder per version."""
 MANIFEST = f"{TOOL}.json"
 """In every sealed release of an environment."""
 

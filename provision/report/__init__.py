@@ -219,12 +219,14 @@ class Report:
         return sys.stdin.readline()
 
     def history(self, host: str, runs: Sequence[Past], *, whole: bool) -> None:
-        """A host's runs as a table; `whole` shows every change of one."""
-        from provision.report.history import changes, table
+        """A host's runs, the latest at the end; `whole` shows their changes, too."""
+        from provision.report.history import lines
 
-        self._console.print(table(host, runs))
-        for past in runs if whole else ():
-            self._console.print(changes(past))
+        if not runs:
+            self.say(host, "its journal has no run")
+        for past in runs:
+            for line in lines(past, whole=whole):
+                self._console.print(Text.assemble((f"{host}  ", "bold"), line))
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

@@ -6,6 +6,7 @@ from provision.plan import (
     Action,
     Apt,
     Disable,
+    Keep,
     Keyring,
     Reboot,
     Remove,
@@ -45,6 +46,9 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             return [f"switch off {action.uri} in {action.path}"]
         case Apt():
             return ["$ " + " ".join(action.argv), *_apt_lines(action, whole=whole)]
+        case Keep():
+            gone = [f"remove {folder}" for folder in action.forget]
+            return [f"keep {len(action.packages)} packages in {action.folder}", *gone]
         case Unpack():
             return [f"unpack {action.member} of the uploaded wheel to {action.path}"]
         case Seal():

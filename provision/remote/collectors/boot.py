@@ -26,10 +26,15 @@ def collect(_query: Query) -> dict[str, Any]:
         "next_kernel": newest(names("/boot")),
         "cmdline": need("/proc/cmdline"),
         "uptime": parse_uptime(need("/proc/uptime")),
-        "inhibitors": [
-            line for name in names(INHIBIT) if (line := parse_inhibitor(read(INHIBIT / name) or ""))
-        ],
+        "inhibitors": _inhibitors(),
     }
+
+
+def _inhibitors() -> list[str]:
+    """Beside each lies a pipe, its `.ref`, that nobody ever writes to: reading it would hang."""
+    files = [name for name in names(INHIBIT) if not name.endswith(".ref")]
+    found = [parse_inhibitor(read(INHIBIT / name) or "") for name in files]
+    return [one for one in found if one]
 
 
 def newest(files: Iterable[str]) -> str | None:
