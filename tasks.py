@@ -97,11 +97,11 @@ def cancel(_, host=None, group=None):
 @hosts_task(
     "verbose",
     "wait",
-    driver="the driver's packages, as the last change of them kept them",
+    driver="go back to the driver before, from the packages that were kept of it",
     plan="show what would be done, and change nothing",
 )
 def rollback(_, host=None, group=None, driver=False, plan=False, verbose=False, wait=False):
-    """Bring hosts back to the driver that they had before."""
+    """Switch hosts back to the environments that they had before, or to the driver before."""
     from provision import commands
 
     end(

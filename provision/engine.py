@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from provision import resources, wire
+from provision import resources, rollback, wheelhouse, wire
 from provision.errors import AccessError, ProvisionError, TransportError
 from provision.facts import Boot, Facts, Journal, Run, parse
 from provision.follow import (
@@ -27,9 +27,9 @@ from provision.follow import (
     me,
     reach,
 )
-from provision.plan import Plan, Unpack, change_data
+from provision.plan import Place, Plan, Round, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
-from provision.promises import merge
+from provision.promises import holds, merge
 from provision.target import Target
 from provision.uv_wheel import uv_wheel
 
@@ -177,6 +177,27 @@ def apply_saved(target: Target, seen: Look, tell: Tell, stop: threading.Event = 
     return after
 
 
+def back(target: Target, seen: Look) -> Plan:
+    """What `switch_back` would do. Raises ProvisionError where there is nothing to go back to."""
+    changes = rollback.environments(target.host.name, target.want, seen.facts)
+    stack = target.want.stack.name
+    return Plan(host=target.host.name, stack=stack, rounds=(Round(changes=changes),))
+
+
+def switch_back(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
+    """Point the environments to the releases before, and see that it is so.
+
+    Raises ProvisionError where there is none.
+    """
+    planned = back(target, seen)
+    tell({"event": "planned", "plan": planned})
+    apply(target, replace(seen, plan=planned), tell, stop)
+    raw = wire.probe(target.transport, resources.query(target.want))
+    for change in planned.now.changes:
+        if wrong := holds(raw, change.makes):
+            raise NotConverged(f"{target.host.name}: {change.id}: {wrong[0]}")
+
+
 def cancel(target: Target, seen: Look) -> str | None:
     """Ask the run that goes on to stop before its next change; its name, None when none does."""
     run = seen.facts.run
@@ -234,7 +255,10 @@ def _restarted_enough(planned: Plan) -> NotConverged:
 
 
 def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, bytes]]:
-    wheels = [a for c in seen.plan.now.changes for a in c.actions if isinstance(a, Unpack)]
-    for wheel in wheels:
-        tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
-        yield wheel.wheel, uv_wheel(target.want.uv.version, wheel.wheel)
+    """What the round's actions need of us: uv's wheel, and those that were built here."""
+    for action in (action for change in seen.plan.now.changes for action in change.actions):
+        if isinstance(action, Unpack):
+            tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
+            yield action.wheel, uv_wheel(target.want.uv.version, action.wheel)
+        elif isinstance(action, Place):
+            yield action.sha256, wheelhouse.content(target.want.wheelhouse, action.sha256)

@@ -121,13 +121,42 @@ class Unpack:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Put an uploaded file where it is needed, under its own name."""
+
+    do: ClassVar[str] = "place"
+    sha256: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Seal:
-    """Hold a finished release to its RECORD files, then write its manifest."""
+    """Hold a finished release to its lock, RECORD files and GPUs, then write its manifest."""
 
     do: ClassVar[str] = "seal"
     release: str
     lock: str
     python: str
+    versions: Mapping[str, str]
+    """Distribution → version, all of them."""
+    wheels: Mapping[str, str] = field(default_factory=dict)
+    """Wheels of our own: distribution → sha256."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Intact:
+    """Hold a sealed release to what it was then."""
+
+    do: ClassVar[str] = "intact"
+    release: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Discard:
+    """Remove releases: unfinished ones, and old ones that no process uses."""
+
+    do: ClassVar[str] = "discard"
+    releases: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,7 +175,22 @@ class Reboot:
     do: ClassVar[str] = "reboot"
 
 
-Action = Write | Remove | Run | Keyring | Disable | Apt | Keep | Unpack | Seal | Switch | Reboot
+Action = (
+    Write
+    | Remove
+    | Run
+    | Keyring
+    | Disable
+    | Apt
+    | Keep
+    | Unpack
+    | Place
+    | Seal
+    | Intact
+    | Discard
+    | Switch
+    | Reboot
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""Going back: the want of a host that shall have the driver which it had before. Pure."""
+"""Going back: to the driver that a host had before, or to the releases before. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import replace
 from packaging.version import Version
 
 from provision.errors import ProvisionError
-from provision.facts import Dpkg, Facts, Os
+from provision.facts import Dpkg, Environment, Facts, Os
+from provision.plan import Change, Intact, Stage, Switch
+from provision.resources import environment
 from provision.want import Want
 
 REVISION = "-"
@@ -45,6 +47,49 @@ def driver(host: str, want: Want, facts: Facts) -> Want:
         },
     )
     return replace(want, stack=stack)
+
+
+def environments(host: str, want: Want, facts: Facts) -> tuple[Change, ...]:
+    """The changes that switch each environment to the release sealed before the current one.
+
+    Raises ProvisionError where no environment has one.
+    """
+    there = facts.environments if isinstance(facts.environments, dict) else {}
+    changes = [
+        _switched(name, found, before)
+        for name in want.stack.environment
+        if (found := there.get(name)) and (before := _before(found))
+    ]
+    if not changes:
+        raise ProvisionError(
+            f"{host}: no environment has an older release to go back to",
+            hint="`invoke facts` shows the releases that there are",
+        )
+    return tuple(changes)
+
+
+def _before(there: Environment) -> str | None:
+    """The release that was sealed last before the current one."""
+    at = there.releases.get(there.release or "") or 0.0
+    older = [(sealed, name) for name, sealed in there.releases.items() if sealed and sealed < at]
+    return max(older)[1] if older else None
+
+
+def _switched(name: str, there: Environment, before: str) -> Change:
+    root = f"{environment.ROOT}/{name}"
+    return Change(
+        resource=environment.NAME,
+        subject=name,
+        stage=Stage.RUNTIME,
+        before=there.release or "no release",
+        after=before,
+        why="a rollback was asked for",
+        actions=(
+            Intact(release=f"{root}/releases/{before}"),
+            Switch(link=f"{root}/current", target=f"releases/{before}"),
+        ),
+        makes={"environments": {name: {"release": before}}},
+    )
 
 
 def too_old(want: Want) -> list[str]:

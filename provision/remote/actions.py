@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import hashlib
 import io
-import json
 import shutil
 import subprocess
 import tarfile
@@ -19,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, openpgp, record, sources
+from provision.remote import apt, openpgp, proof, release, sources
 from provision.remote.command import ENV
-from provision.remote.paths import BLOBS, MANIFEST, private, replace
+from provision.remote.paths import BLOBS, private, replace
 
 QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -204,27 +203,53 @@ def _keep(action: Action, context: Context) -> None:
 
 
 def _unpack(action: Action, context: Context) -> None:
-    wheel = BLOBS / action["wheel"]
     context.say(f"unpack {action['member']} to {action['path']}")
-    if not wheel.is_file() or hashlib.sha256(wheel.read_bytes()).hexdigest() != action["wheel"]:
-        raise ActionFailed(f"the upload {action['wheel']} is missing or damaged")
-    with zipfile.ZipFile(wheel) as files:
+    with zipfile.ZipFile(io.BytesIO(_blob(action["wheel"]))) as files:
         replace(Path(action["path"]), files.read(action["member"]), 0o755)
 
 
+def _place(action: Action, context: Context) -> None:
+    context.say(f"put {action['path']}")
+    replace(Path(action["path"]), _blob(action["sha256"]), 0o644)
+
+
+def _blob(sha256: str) -> bytes:
+    path = BLOBS / sha256
+    content = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ActionFailed(f"the upload {sha256} is missing or damaged")
+    return content
+
+
 def _seal(action: Action, context: Context) -> None:
-    release = Path(action["release"])
-    context.say(f"verify RECORD in {release}")
-    sites = list(release.glob("lib/python*/site-packages"))
-    if len(sites) != 1:
-        raise ActionFailed(f"{release} has {len(sites)} site-packages folders, expected one")
-    faults = record.faults(sites[0])
+    path = Path(action["release"])
+    context.say(f"prove {path}")
+    faults = proof.prove(path, lock_versions=action["versions"], gpus=proof.gpus())
+    for fault in faults:
+        context.say(fault)
     if faults:
-        more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-        raise ActionFailed(f"files differ from their RECORD: {', '.join(faults[:3])}{more}")
-    files = record.stamp(release)
-    manifest = {"lock": action["lock"], "python": action["python"], "files": files}
-    replace(release / MANIFEST, json.dumps(manifest).encode(), 0o644)
+        more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise ActionFailed(f"it is not as locked: {'; '.join(faults[:3])}{more}")
+    release.seal(path, {name: action[name] for name in ("lock", "wheels", "python")})
+
+
+def _intact(action: Action, context: Context) -> None:
+    path = Path(action["release"])
+    context.say(f"hold {path} to its manifest")
+    changed = release.changes(path)
+    if changed:
+        raise ActionFailed(f"{path.name} was changed since it was sealed: {changed[0]['path']}")
+
+
+def _discard(action: Action, context: Context) -> None:
+    for folder in action["releases"]:
+        users = release.users(folder)
+        if users:
+            context.say(f"{folder} stays: {', '.join(users[:3])} still use it")
+            continue
+        context.say(f"remove {folder}")
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(f"{folder}.txt").unlink(missing_ok=True)
 
 
 def _switch(action: Action, context: Context) -> None:
@@ -245,7 +270,10 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "disable": _disable,
     "apt": _apt,
     "unpack": _unpack,
+    "place": _place,
     "seal": _seal,
+    "intact": _intact,
+    "discard": _discard,
     "switch": _switch,
     "keep": _keep,
 }

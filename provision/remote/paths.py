@@ -19,8 +19,6 @@ BLOBS = Path(f"/var/lib/{TOOL}/blobs")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 KEPT = Path(f"/var/lib/{TOOL}/kept")
 """Packages of the driver before, a folder per version."""
-MANIFEST = f"{TOOL}.json"
-"""In every sealed release of an environment."""
 
 
 def private(folder: Path) -> Path:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from provision.plan import (
     Action,
     Apt,
     Disable,
+    Discard,
+    Intact,
     Keep,
     Keyring,
+    Place,
     Reboot,
     Remove,
     Run,
@@ -51,8 +56,14 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             return [f"keep {len(action.packages)} packages in {action.folder}", *gone]
         case Unpack():
             return [f"unpack {action.member} of the uploaded wheel to {action.path}"]
+        case Place():
+            return [f"put the uploaded {Path(action.path).name} to {action.path}"]
         case Seal():
-            return [f"hold the files of {action.release} to their RECORD"]
+            return [f"hold {action.release} to lock, RECORD and GPUs, then seal it"]
+        case Intact():
+            return [f"hold {action.release} to what it was when it was sealed"]
+        case Discard():
+            return [f"remove {release}" for release in action.releases]
         case Switch():
             return [f"point {action.link} to {action.target}"]
         case Reboot():
