@@ -16,6 +16,7 @@ from typing import Any
 from provision import resources, rollback, wheelhouse, wire
 from provision.errors import AccessError, ProvisionError, TransportError
 from provision.facts import Boot, Facts, Journal, Run, parse
+from provision.feed import locked_wheels, uv_wheel
 from provision.follow import (
     RECONNECT_DEADLINE,
     Cancelled,
@@ -27,11 +28,10 @@ from provision.follow import (
     me,
     reach,
 )
-from provision.plan import Place, Plan, Round, Unpack, change_data
+from provision.plan import Feed, Place, Plan, Round, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
 from provision.promises import holds, merge
 from provision.target import Target
-from provision.uv_wheel import uv_wheel
 
 REBOOT_LIMIT = 2
 """Restarts in one run: a third would not mend what two did not."""
@@ -161,11 +161,12 @@ def apply(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER)
     for change in seen.plan.now.blocked:
         raise NotConverged(f"{seen.plan.host}: {change.id}: {change.blocked}", hint=change.hint)
     watch = _watch(target, seen, tell, stop)
+    feeds = _feed(target, seen, tell)
     for sha256, content in _uploads(target, seen, tell):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
     watch.check("before the next round")
-    finish(watch, wire.apply(target.transport, order(seen)))
+    finish(watch, wire.apply(target.transport, {**order(seen), "feeds": feeds}))
 
 
 def apply_saved(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> Look:
@@ -262,3 +263,21 @@ def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, byte
             yield action.wheel, uv_wheel(target.want.uv.version, action.wheel)
         elif isinstance(action, Place):
             yield action.sha256, wheelhouse.content(target.want.wheelhouse, action.sha256)
+
+
+def _feed(target: Target, seen: Look, tell: Tell) -> dict[str, dict[str, str]]:
+    """Upload the wheels of locks whose hosts reach no index, each once: lock → file → sha256."""
+    feeds: dict[str, dict[str, str]] = {}
+    locks = {lock.sha256: lock for lock in target.want.stack.locks.values()}
+    for action in (action for change in seen.plan.now.changes for action in change.actions):
+        if not isinstance(action, Feed):
+            continue
+        tell({"event": "fetching", "what": f"the wheels of lock {action.lock[:12]}"})
+        files = locked_wheels(locks[action.lock], action.python)
+        lacking = set(wire.lacking(target.transport, list(files.values())))
+        for path, sha256 in files.items():
+            if sha256 in lacking:
+                tell({"event": "uploading", "bytes": path.stat().st_size})
+                wire.put(target.transport, sha256, path.read_bytes())
+        feeds[action.lock] = {path.name: sha256 for path, sha256 in files.items()}
+    return feeds

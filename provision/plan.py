@@ -130,6 +130,17 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Feed:
+    """Put a lock's uploaded wheels into a folder, for a host that reaches no index."""
+
+    do: ClassVar[str] = "feed"
+    lock: str
+    """Its sha256. Which files it comes to is found when they are fetched, by its hashes."""
+    python: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Seal:
     """Hold a finished release to its lock, RECORD files and GPUs, then write its manifest."""
 
@@ -185,6 +196,7 @@ Action = (
     | Keep
     | Unpack
     | Place
+    | Feed
     | Seal
     | Intact
     | Discard

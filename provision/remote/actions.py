@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,6 +53,8 @@ class Context:
     log: BinaryIO
     allowed: Mapping[str, Any]
     """What apt may install and remove in this round, as the plan showed it."""
+    feeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """A lock's sha256 → its wheels: file name → sha256."""
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
         """Run a command, its output going to the log. Raises ActionFailed unless it exits 0."""
@@ -213,6 +215,17 @@ def _place(action: Action, context: Context) -> None:
     replace(Path(action["path"]), _blob(action["sha256"]), 0o644)
 
 
+def _feed(action: Action, context: Context) -> None:
+    folder = Path(action["folder"])
+    files = context.feeds[action["lock"]]
+    context.say(f"put {len(files)} wheels into {folder}")
+    for name, sha256 in files.items():
+        path = folder / name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+            replace(path, _blob(sha256), 0o644)
+        (BLOBS / sha256).unlink(missing_ok=True)  # it is in the folder now
+
+
 def _blob(sha256: str) -> bytes:
     path = BLOBS / sha256
     content = path.read_bytes() if path.is_file() else b""
@@ -271,6 +284,7 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "apt": _apt,
     "unpack": _unpack,
     "place": _place,
+    "feed": _feed,
     "seal": _seal,
     "intact": _intact,
     "discard": _discard,

@@ -19,7 +19,7 @@ from provision.remote.apply import apply, follow
 from provision.remote.apt import simulate
 from provision.remote.collectors import COLLECTORS
 from provision.remote.command import Failed
-from provision.remote.paths import BLOBS, private, replace
+from provision.remote.paths import BLOBS, has, private, replace
 from provision.remote.probe import probe
 from provision.remote.runner import cancel
 
@@ -33,6 +33,8 @@ def main(frames: BinaryIO, package: bytes) -> None:
                 _say(probe(COLLECTORS, request["query"]))
             case "simulate":
                 _say({" ".join(argv): simulate(argv) for argv in request["transactions"]})
+            case "lacking":
+                _say({"lacking": [sha256 for sha256 in request["sha256s"] if not has(sha256)]})
             case "put":
                 _put(request["sha256"], _frame(frames))
             case "apply":

@@ -21,6 +21,11 @@ KEPT = Path(f"/var/lib/{TOOL}/kept")
 """Packages of the driver before, a folder per version."""
 
 
+def has(sha256: str) -> bool:
+    """An uploaded file is there."""
+    return (BLOBS / sha256).is_file()
+
+
 def private(folder: Path) -> Path:
     """Make a folder that only root may enter."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

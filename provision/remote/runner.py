@@ -61,7 +61,9 @@ def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
     """All changes in order, up to the first that fails or a request to stop; how it ended."""
     private(LOG)
     with open(log_path(run), "ab", opener=_secret) as log:
-        context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
+        context = Context(
+            folder=Path(folder), log=log, allowed=order["allowed"], feeds=order["feeds"]
+        )
         for change in order["changes"]:
             if by := _cancelled(run):
                 journal.append(run, "cancelled", by=by, before=change["id"])

@@ -9,6 +9,7 @@ from provision.plan import (
     Apt,
     Disable,
     Discard,
+    Feed,
     Intact,
     Keep,
     Keyring,
@@ -56,6 +57,8 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             return [f"keep {len(action.packages)} packages in {action.folder}", *gone]
         case Unpack():
             return [f"unpack {action.member} of the uploaded wheel to {action.path}"]
+        case Feed():
+            return [f"put the uploaded wheels of lock {action.lock[:12]} into {action.folder}"]
         case Place():
             return [f"put the uploaded {Path(action.path).name} to {action.path}"]
         case Seal():

@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 from provision import TOOL
 from provision.facts import Environment as There
 from provision.facts import Facts
-from provision.plan import Action, Change, Discard, Place, Run, Seal, Stage, Switch, Write
+from provision.plan import Action, Change, Discard, Feed, Place, Run, Seal, Stage, Switch, Write
 from provision.promises import UNSEEN
 from provision.resources import site, uv
 from provision.resources.known import NotKnown, known
@@ -175,7 +175,7 @@ def _release(
     versions = expected(lock, wheels)
     actions: tuple[Action, ...] = (
         *_discard(root, litter),
-        *_install(want, root, path, lock, wheels),
+        *_install(want, root, path, lock, python, wheels),
         Seal(
             release=path,
             lock=lock.sha256,
@@ -230,9 +230,9 @@ def _discard(root: str, names: list[str]) -> tuple[Discard, ...]:
 
 
 def _install(
-    want: Want, root: str, path: str, lock: Lock, wheels: list[Manifest]
+    want: Want, root: str, path: str, lock: Lock, python: str, wheels: list[Manifest]
 ) -> tuple[Action, ...]:
-    """The lock by hash from the index, then our own wheels by hash from their files."""
+    """The lock by hash from the index or what was fed, then our own wheels by hash."""
     locked = f"{root}/locks/{lock.sha256[:12]}.txt"
     tool = uv.path(want)
     env = ENV | site.environment(want.site)
@@ -241,8 +241,16 @@ def _install(
     actions: tuple[Action, ...] = (
         Write(path=locked, content=lock.text),
         Run(argv=(tool, "venv", "--python", INTERPRETER, path), env=env),
-        Run(argv=(*install, locked), env=env, timeout=3600.0),
     )
+    if want.site.feed:
+        folder = f"{root}/feed/{lock.sha256[:12]}"
+        offline = (*install, locked, "--no-index", "--find-links", folder)
+        actions += (
+            Feed(lock=lock.sha256, python=python, folder=folder),
+            Run(argv=offline, env=env, timeout=3600.0),
+        )
+    else:
+        actions += (Run(argv=(*install, locked), env=env, timeout=3600.0),)
     if not wheels:
         return actions
     files = {wheel: f"{root}/wheels/{wheel.sha256[:12]}/{wheel.file}" for wheel in wheels}

@@ -2,15 +2,13 @@
 
 import base64
 import hashlib
-import json
 import os
 
 import pytest
 from samples import accepted, capture
 
 from provision import facts
-from provision.remote import record
-from provision.remote.collectors import apt, compilers, dpkg, environments, files, toolkits, uv
+from provision.remote.collectors import apt, compilers, dpkg, files, toolkits, uv
 from provision.remote.command import Failed, Missing, Output
 
 BODY = b"\x04 no real key"
@@ -327,70 +325,6 @@ def test_compiler_versions(name, text, version):
 def test_compiler_without_version():
     with pytest.raises(Failed, match="gcc states no version"):
         compilers.parse_version("gcc", "internal error\n")
-
-
-@pytest.fixture
-def environment(tmp_path):
-    release = tmp_path / "releases/2026-11-01"
-    packages = release / "lib/python3.12/site-packages"
-    for name in ("Flash_Attn-2.8.3.dist-info", "torch-2.9.1+cu130.dist-info", "torch"):
-        (packages / name).mkdir(parents=True)
-    manifest = {"lock": "00ff", "python": "3.12.12", "files": record.stamp(release)}
-    (release / "firstlight.json").write_text(json.dumps(manifest))
-    (tmp_path / "releases/2026-10-01").mkdir()
-    (tmp_path / "current").symlink_to("releases/2026-11-01")
-    return tmp_path
-
-
-def test_environments(environment):
-    roots = {"main": str(environment), "other": str(environment / "none")}
-    value = accepted("environments", environments.collect({"environments": roots}))
-    assert value == {
-        "main": facts.Environment(
-            release="2026-11-01",
-            lock="00ff",
-            python="3.12.12",
-            intact=True,
-            distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
-            releases=["2026-10-01", "2026-11-01"],
-        ),
-        "other": None,
-    }
-
-
-def test_environment_before_the_first_switch(environment):
-    (environment / "current").unlink()
-    value = accepted("environments", {"main": environments.describe(environment)})["main"]
-    assert (value.release, value.lock, value.python) == (None, None, None)
-    assert (value.distributions, value.releases) == ({}, ["2026-10-01", "2026-11-01"])
-
-
-def test_environment_without_manifest(environment):
-    (environment / "current/firstlight.json").unlink()
-    found = accepted("environments", {"main": environments.describe(environment)})["main"]
-    assert (found.release, found.lock, found.intact) == ("2026-11-01", None, False)
-
-
-@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"lock": "00ff"}'])
-def test_a_manifest_that_is_gone_or_damaged_says_nothing(text):
-    nothing = {"lock": None, "python": None, "files": None}
-    assert environments.parse_manifest(text) == nothing
-
-
-def test_environment_with_a_file_that_was_changed(environment):
-    (environment / "current/lib/python3.12/site-packages/torch/late.py").touch()
-    assert environments.describe(environment)["intact"] is False
-
-
-def test_environment_with_a_distribution_twice():
-    with pytest.raises(Failed, match="second version"):
-        environments.parse_distributions(["a_b-1.dist-info", "A.b-2.dist-info"])
-
-
-def test_environment_without_python(environment):
-    (environment / "current/lib").rename(environment / "current/library")
-    with pytest.raises(Failed, match="has no Python"):
-        environments.describe(environment)
 
 
 def program(path, text, mode=0o755):
