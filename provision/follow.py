@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from provision import TOOL, wire
@@ -142,10 +142,12 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
         try:
             for event in events:
                 run = event.get("run", run)
+                if event["event"] == "following":
+                    known["lines"] = event["lines"]
                 if watch.stop.is_set() and run and not asked:
+                    wire.cancel(transport, run, me())
                     asked = True
                     watch.tell({"event": "cancelling"})
-                    wire.cancel(transport, run, me())
                 if event["event"] in ("alive", "following"):
                     continue
                 known["lines" if event["event"] == "output" else "events"] += 1
@@ -154,7 +156,9 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
             if not run:
                 raise
             watch.tell({"event": "reconnecting", "reason": broken.what})
-            reach(watch, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
+            # An end that was asked for is the run's: it must hear of it, and we of how it ended.
+            patient = replace(watch, stop=threading.Event())
+            reach(patient, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
             events = wire.follow(transport, run, **known)
         else:
             return
@@ -175,8 +179,9 @@ def await_reboot(watch: Watch) -> None:
         except HostKeyError as error:
             raise HostKeyError(f"after its restart, {error.what}", hint=error.hint) from error
         except TransportError as error:
+            minutes = (time.monotonic() - start) / 60
             raise NotConverged(
-                f"{watch.host}: has not come back {AWAY_DEADLINE / 60:.0f} minutes "
+                f"{watch.host}: has not come back {minutes:.0f} minutes "
                 f"after its restart: {error.what}",
                 hint="look at its console (BMC, IPMI); once it is up, run the same command again",
             ) from error
@@ -225,8 +230,8 @@ def reach(watch: Watch, deadline: float) -> tuple[str, str]:
             if isinstance(error, ValueError):  # cut short by the shutdown
                 error = TransportError(f"{watch.host}: does not say which boot it is in")
             now = time.monotonic()
-            if isinstance(error, AccessError):
-                refused = refused or now
+            # Not counted from the shutdown, which refuses logins as well.
+            refused = (refused or now) if isinstance(error, AccessError) else None
             if isinstance(error, HostKeyError) or now - start > deadline:
                 raise error from None
             if refused and now - refused > BOOTING_DEADLINE:

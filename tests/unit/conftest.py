@@ -1,4 +1,4 @@
-"""What several files of tests set up: SSH servers, logins to them, a fake `ssh`."""
+"""What several files of tests set up: a host's places, SSH servers, logins, a fake `ssh`."""
 
 import _socket
 import dataclasses
@@ -12,7 +12,9 @@ import pytest
 from invoke.main import program
 from sshd import Server, new_key
 
-from provision import inventory
+from provision import follow, inventory
+from provision.remote import apply, journal, paths, runner
+from provision.remote.collectors import run as run_collector
 from provision.transport import sudo
 from provision.transport.address import Address
 from provision.transport.ssh import Ssh
@@ -50,6 +52,36 @@ def entry():
         return inventory.Host(**{**base, **fields})
 
     return make
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time as those who follow a run know it: it passes while they wait."""
+    here = SimpleNamespace(now=0.0)
+
+    def sleep(seconds):
+        here.now += seconds
+
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: here.now, sleep=sleep))
+    return here
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The tool's places on a host, moved under a folder."""
+    moved = SimpleNamespace(
+        RUN=tmp_path / "run",
+        LOCK=tmp_path / "run" / "lock",
+        ACTIVE=tmp_path / "run" / "active.json",
+        CANCEL=tmp_path / "run" / "cancel.json",
+        LOG=tmp_path / "log",
+        JOURNAL=tmp_path / "log" / "journal.jsonl",
+    )
+    for module in (paths, apply, journal, runner, run_collector):
+        for name, path in vars(moved).items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, path)
+    return SimpleNamespace(root=tmp_path, **vars(moved))
 
 
 @pytest.fixture
