@@ -10,21 +10,19 @@ from rich.text import Text
 
 from provision.history import Past
 
-STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "stale": "dim"}
+STYLES = {"done": "green", "failed": "red", "cancelled": "yellow"}
 
 
 def table(host: str, runs: Sequence[Past]) -> Table:
     """A line per run, the latest at the end."""
-    rows = Table(
-        *("run", "started", "by", "changes", "result", "time"),
-        title=host,
-        title_justify="left",
-        show_edge=False,
-    )
+    rows = Table(title=host, title_justify="left", show_edge=False)
+    rows.add_column("run", no_wrap=True)  # to be named with --run
+    for name in ("started", "by", "changes", "result", "time"):
+        rows.add_column(name, overflow="fold")
     for past in runs:
         done = sum(step.result == "done" for step in past.steps)
         rows.add_row(
-            past.run,
+            Text(past.run),
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(past.started)),
             Text(past.who),
             f"{done} of {len(past.changes)}",
