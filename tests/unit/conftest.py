@@ -10,17 +10,29 @@ from types import SimpleNamespace
 import paramiko
 import pytest
 from invoke.main import program
+from samples import WANT
 from sshd import Server, new_key
 
-from provision import follow, inventory
+from provision import commands, follow, inventory
 from provision.remote import apply, journal, paths, runner
 from provision.remote.collectors import run as run_collector
+from provision.target import Target
 from provision.transport import sudo
 from provision.transport.address import Address
+from provision.transport.recorded import Recorded
 from provision.transport.ssh import Ssh
 from provision.transport.trust import Trust
 
 ROOT = Path(__file__).parents[2]
+INVENTORY = """\
+default: a
+hosts:
+  a: {stack: lab}
+  b: {stack: lab}
+  c: {stack: lab}
+groups:
+  all: [a, b, c]
+"""
 
 
 @pytest.fixture
@@ -82,6 +94,32 @@ def places(tmp_path, monkeypatch):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, path)
     return SimpleNamespace(root=tmp_path, **vars(moved))
+
+
+@pytest.fixture
+def an_inventory(tmp_path, monkeypatch):
+    """Three hosts, of which `a` is the default."""
+    (tmp_path / "inventory.yaml").write_text(INVENTORY)
+    monkeypatch.setenv(inventory.VARIABLE, str(tmp_path / "inventory.yaml"))
+
+
+@pytest.fixture
+def hosts(an_inventory, monkeypatch):
+    """Gives each host of the inventory what it will answer."""
+    scripts = {}
+    wants = []
+
+    def make(host, *, start=None, accept_new=False):
+        transport = Recorded(host.name, scripts[host.name])
+        return Target(host=host, want=wants[-1], transport=transport)
+
+    def set_up(want=WANT, **answers):
+        wants.append(want)
+        scripts.update({name: [("", one) for one in script] for name, script in answers.items()})
+
+    monkeypatch.setattr(commands, "target", make)
+    yield set_up
+    assert {name: script for name, script in scripts.items() if script} == {}
 
 
 @pytest.fixture
