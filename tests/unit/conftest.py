@@ -4,6 +4,7 @@ import _socket
 import dataclasses
 import os
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from provision import commands, follow, inventory
 from provision.remote import apply, journal, paths, runner
 from provision.remote.collectors import run as run_collector
 from provision.target import Target
+from provision.transport import ssh as ssh_module
 from provision.transport import sudo
 from provision.transport.address import Address
 from provision.transport.recorded import Recorded
@@ -165,6 +167,15 @@ def gate(keys):
     server = Server(keys["gate"][1], keys["user"][1])
     yield server
     server.stop()
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The pauses between attempts, none of which is made."""
+    made = []
+    clock = SimpleNamespace(sleep=made.append, monotonic=time.monotonic)
+    monkeypatch.setattr(ssh_module, "time", clock)
+    return made
 
 
 def known_line(name, key):

@@ -1,5 +1,7 @@
-"""Rounds as the runner carries them out, in the places that the fixture `places` moves."""
+"""Rounds as the runner carries them out (fixture `places`), and what an installer leaves."""
 
+import base64
+import hashlib
 import json
 
 from provision.remote import journal, runner
@@ -32,3 +34,21 @@ def words(events):
 
 def mode(path):
     return path.stat().st_mode & 0o777
+
+
+def digest(content):
+    raw = hashlib.sha256(content).digest()
+    return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def site_packages(folder, files, *, hashed=True):
+    """A site-packages folder with one distribution, as an installer leaves it."""
+    info = folder / "a-1.dist-info"
+    info.mkdir(parents=True)
+    rows = []
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+        rows.append(f"{name},{digest(content)},{len(content)}" if hashed else f"{name},,")
+    (info / "RECORD").write_text("\n".join([*rows, "a-1.dist-info/RECORD,,", ""]))
+    return folder
