@@ -144,11 +144,12 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
                 run = event.get("run", run)
                 if event["event"] == "following":
                     known["lines"] = event["lines"]
+                    continue  # a run that has not begun can't be asked to stop
                 if watch.stop.is_set() and run and not asked:
                     wire.cancel(transport, run, me())
                     asked = True
                     watch.tell({"event": "cancelling"})
-                if event["event"] in ("alive", "following"):
+                if event["event"] == "alive":
                     continue
                 known["lines" if event["event"] == "output" else "events"] += 1
                 yield event

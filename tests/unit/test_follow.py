@@ -58,11 +58,13 @@ class Host:
         self.cost = Cost()
         self.asked = []
         self.requests = []
+        self.line = ""
+        """The last that was said of a run."""
 
     def run(self, argv, stdin, *, deadline, root=False):
         self.asked.append((self.clock.now, argv[0]))
         if argv == wire.ARGV:
-            self.requests.append(json.loads(frames(stdin)[1]))
+            self.requests.append(json.loads(frames(stdin)[1]) | {"behind": self.line})
             return self._said(self.cancels.pop(0) if self.cancels else '{"cancelled": true}')
         if argv == follow.JOBS:
             return self._said(self.jobs)
@@ -75,6 +77,7 @@ class Host:
         for line in self.streams.pop(0):
             if isinstance(line, Exception):
                 raise line
+            self.line = json.loads(line)["event"]
             yield line
 
     def close(self):
@@ -90,10 +93,12 @@ class Host:
 def followed(clock):
     """Follows what a host has to say: `to` an error, or to the run's end; and what was told."""
 
-    def call(*phases, to=None, boot=BOOT, reboots=False, then=None, **says):
+    def call(*phases, to=None, boot=BOOT, reboots=False, then=None, stopped=False, **says):
         host = Host(clock, *phases, **says)
         told = []
         stop = threading.Event()
+        if stopped:
+            stop.set()
 
         def tell(event):
             told.append(event)
@@ -330,7 +335,13 @@ def test_a_run_is_asked_to_stop_once_and_followed_to_where_it_does(followed):
         *("start", "cancelling", "change", "done", "cancelled", "end"),
     ]
     (asked,) = done.host.requests[1:]
-    assert asked == {"do": "cancel", "run": "r1", "by": follow.me()}
+    assert asked == {"do": "cancel", "run": "r1", "by": follow.me(), "behind": "alive"}
+
+
+def test_a_run_is_not_asked_to_stop_before_it_has_begun(followed):
+    streams = [events(START, CHANGE, CANCELLED, CANCELLED_END)]
+    done = followed(streams=streams, stopped=True, to=follow.Cancelled)
+    assert [request.get("behind") for request in done.host.requests] == [None, "start"]
 
 
 def test_a_run_that_was_done_before_it_could_stop_is_done(followed):

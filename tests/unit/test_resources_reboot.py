@@ -1,6 +1,5 @@
 """How the right module comes into the kernel: by a reload where that is possible, or a restart."""
 
-
 import pytest
 from samples import DRIVER, KERNEL, TIMEOUT, planned, refused
 
