@@ -95,6 +95,7 @@ def provision(target: Target, tell: Tell, stop: threading.Event = NEVER) -> Look
         except Stale:
             tell({"event": "stale"})
             done.discard(seen.plan.fingerprint)
+            reboots -= seen.plan.now.reboots
     raise NotConverged(
         f"{target.host.name}: still not as wanted after {ROUND_LIMIT} rounds: "
         f"{', '.join(change.id for change in seen.plan.now.changes)}"

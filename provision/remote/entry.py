@@ -56,7 +56,7 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
 
             follow(request["run"], _say, events=request["events"], lines=request["lines"])
         case "cancel":
-            from provision.remote.runner import cancel
+            from provision.remote.lock import cancel
 
             _say({"cancelled": cancel(request["run"], request["by"])})
         case "history":

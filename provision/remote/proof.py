@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from provision.remote import record
-from provision.remote.collectors.environments import parse_distributions
 from provision.remote.command import Failed, Missing, run
 from provision.remote.elf import abi
+from provision.remote.release import parse_distributions
 
+CAPABILITY = re.compile(r"\d+\.\d+")
 IMPORTS = {
     "numba": ("import numba", 120.0),
     "torch": ("import torch", 120.0),
@@ -42,6 +44,16 @@ def prove(release: Path, *, lock_versions: dict[str, str], gpus: list[str] | Non
         *abi.faults(site, gpus=gpus),
         *(fault for name in IMPORTS if name in there for fault in _imported(release, name)),
     ]
+
+
+def gpus() -> list[str] | None:
+    """Compute capabilities of this host's GPUs ("12.0"), None where nobody tells them."""
+    try:
+        said = run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"])
+    except (Missing, Failed):
+        return None
+    found = [line.strip() for line in said.out.splitlines()]
+    return found if said.exit == 0 and all(map(CAPABILITY.fullmatch, found)) else None
 
 
 def versions(there: dict[str, str], lock: dict[str, str]) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from provision.remote.command import Failed
 from provision.remote.paths import TOOL, replace
 
 MANIFEST = f"{TOOL}.json"
@@ -56,6 +58,18 @@ def changes(release: Path) -> list[dict[str, str]]:
         for path in sorted(before.keys() | now.keys())
         if before.get(path) != now.get(path)
     ]
+
+
+def parse_distributions(entries: Iterable[str]) -> dict[str, str]:
+    """Normalised name (PEP 503) → version, from names such as 'torch-2.9.1+cu130.dist-info'."""
+    found: dict[str, str] = {}
+    for folder in sorted(name for name in entries if name.endswith(".dist-info")):
+        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
+        normal = re.sub(r"[-_.]+", "-", name).lower()
+        if not name or normal in found:
+            raise Failed(f"{folder} is damaged or a second version of the same distribution")
+        found[normal] = version
+    return found
 
 
 def users(folder: str) -> list[str]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from provision.history import Past
 
 RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs", 130: "cancelled"}
+PIPE = 10_000
+"""Columns where nobody looks at a terminal: more than any table needs."""
 SIDE = 120
 """Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}
@@ -49,7 +51,8 @@ class Report:
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
         self._console = Console(stderr=json, highlight=False)
-        self._console.soft_wrap = not self._console.is_terminal  # lines stay whole in a pipe
+        if not self._console.is_terminal:  # lines and tables stay whole in a pipe
+            self._console.soft_wrap, self._console.width = True, PIPE
         self._rounds: dict[str, int] = {}
         self._many = False
         self._progress = Progress(self._console)

@@ -1,17 +1,15 @@
 """What single resources plan, where a whole host's way does not reach."""
 
 import pytest
-from samples import DRIVER, REPOSITORY, WANT, installed, planned, raw, refused, seen
+from samples import REPOSITORY, WANT, installed, planned, raw, refused, seen
 
 from provision import planner, resources, stack
-from provision.plan import Reboot
 from provision.resources import (
     apt_pins,
     dpkg,
     environment,
     nouveau,
     persistence,
-    reboot,
     uv,
 )
 from provision.want import Want
@@ -59,42 +57,6 @@ def test_an_interrupted_dpkg_is_finished_first(promise, before):
 
 def test_a_package_that_was_removed_is_no_interrupted_one():
     assert planned(dpkg, installed("gcc", "1", "config-files")) == []
-
-
-# --- reboot ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("promise", "before"),
-    [
-        ({"driver": {"loaded": None, "flavour": None}}, "no nvidia module loaded"),
-        ({"driver": {"loaded": "1.2"}}, "module 1.2 (open) loaded"),
-        ({"driver": {"flavour": "proprietary"}}, f"module {DRIVER} (proprietary) loaded"),
-        ({"kernel": {"loaded": {"nouveau": ""}}}, "nouveau is loaded"),
-        (
-            {"kernel": {"loaded": {"nova_core": ""}}, "driver": {"loaded": None}},
-            "nova_core is loaded; no nvidia module loaded",
-        ),
-    ],
-)
-def test_a_host_restarts_only_for_its_module(promise, before):
-    (change,) = planned(reboot, promise)
-    assert (change.before, change.actions) == (before, (Reboot(),))
-    assert planned(reboot, promise, change.makes) == []
-
-
-@pytest.mark.parametrize("module", [None, {"version": "1.2", "license": "Dual MIT/GPL"}])
-def test_a_host_never_restarts_into_a_kernel_without_the_module(module):
-    refusal = refused(
-        reboot,
-        {
-            "driver": {"loaded": None},
-            "boot": {"next_kernel": "9.9"},
-            "kernel": {"available": {"9.9": module}},
-        },
-    )
-    assert f"kernel 9.9, which the next boot takes, has no nvidia module {DRIVER}" in str(refusal)
-    assert "dkms status" in refusal.hint
 
 
 # --- runtime -----------------------------------------------------------------------------------

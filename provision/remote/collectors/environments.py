@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,7 @@ def _release(folder: Path) -> dict[str, Any]:
         **{name: manifest[name] for name in ("lock", "wheels", "python")},
         "intact": intact,
         "changes": [] if intact else _changes(folder),
-        "distributions": parse_distributions(os.listdir(site)),  # noqa: PTH208
+        "distributions": sealed.parse_distributions(os.listdir(site)),  # noqa: PTH208
         "moved": moved,
         "broken": _broken(folder, site) if "numpy" in moved else None,
     }
@@ -97,7 +96,7 @@ def _moved(site: Path, since: float) -> dict[str, dict[str, Any]]:
     for folder in site.glob("*.dist-info"):
         at = folder.stat().st_mtime
         if at > since:
-            (name,) = parse_distributions([folder.name])
+            (name,) = sealed.parse_distributions([folder.name])
             found[name] = {"by": read(folder / "INSTALLER") or "unknown", "at": round(at, 3)}
     return found
 
@@ -127,15 +126,3 @@ def parse_manifest(text: str | None) -> dict[str, Any]:
         return {**{name: str(manifest[name]) for name in KEYS}, "wheels": wheels}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {**dict.fromkeys(KEYS), "wheels": {}}
-
-
-def parse_distributions(entries: Iterable[str]) -> dict[str, str]:
-    """Normalised name (PEP 503) → version, from names such as 'torch-2.9.1+cu130.dist-info'."""
-    found: dict[str, str] = {}
-    for folder in sorted(name for name in entries if name.endswith(".dist-info")):
-        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
-        normal = re.sub(r"[-_.]+", "-", name).lower()
-        if not name or normal in found:
-            raise Failed(f"{folder} is damaged or a second version of the same distribution")
-        found[normal] = version
-    return found
