@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,12 +25,15 @@ from provision.transport import Cost
 
 if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
+    from provision.compatibility.row import Row
     from provision.facts import Facts
 
 RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs"}
 SIDE = 120
 """Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}
+
+RULE_MARKS = {"ok": ("✓", "green"), "violated": ("✗", "red"), "unknown": ("?", "yellow")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,6 +205,19 @@ class Report:
                 self._line(host, " ", "", f"  {row.reason} → {row.action.value}")
         verdict = f"{len(rows) - len(wrong)} of {len(rows)} checks as expected"
         self.say(host, verdict, "red" if wrong else "green")
+
+    def rules(self, name: str, rows: Sequence[Row]) -> None:
+        """Each rule with both its sides; of a violated one what would happen, and what to do."""
+        for row in rows:
+            mark, style = RULE_MARKS[row.verdict.value]
+            note = f" ({row.reason})" if row.reason else ""
+            text = f"{row.rule} {row.subject}: {row.left}; {row.right}{note}"
+            self._line(name, mark, style, text)
+            if row.hint:
+                self._line(name, " ", "", f"  hint: {row.hint}  [{row.source}]")
+        count = Counter(row.verdict.value for row in rows)
+        verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
+        self.say(name, verdict, "red" if count["violated"] else "green")
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

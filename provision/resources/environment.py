@@ -10,14 +10,13 @@ import re
 from typing import Any
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from provision import TOOL
 from provision.facts import Environment as There
 from provision.facts import Facts
 from provision.plan import Action, Change, Run, Seal, Stage, Switch, Write
 from provision.resources import site, uv
-from provision.resources.known import NotKnown, known
+from provision.resources.known import known
 from provision.stack import Environment, Lock
 from provision.want import Want
 
@@ -48,7 +47,6 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         python = known(facts.os, "os").python.version
         reason = _reason(now, lock, python)
         if reason:
-            _fits(name, environment, python)
             changes.append(_release(want, name, now, reason, python))
     return changes
 
@@ -63,7 +61,7 @@ def _reason(there: There | None, lock: Lock, python: str) -> str:
         return "the lock has changed"
     if there.python is None or _minor(there.python) != _minor(python):
         return f"it is for Python {there.python}, the host now has {python}"
-    wanted = lock.versions
+    wanted = lock.versions(python)
     moved = sorted(
         f"{name} {there.distributions.get(name) or 'absent'} "
         f"instead of {wanted.get(name, 'nothing')}"
@@ -79,17 +77,9 @@ def _minor(python: str) -> list[str]:
     return python.split(".")[:2]
 
 
-def _fits(name: str, environment: Environment, python: str) -> None:
-    if not SpecifierSet(environment.python).contains(python):
-        raise NotKnown(
-            f"environment {name} is locked for Python {environment.python}, "
-            f"the host's {INTERPRETER} is {python}",
-            subject=name,
-        )
-
-
 def _release(want: Want, name: str, there: There | None, reason: str, python: str) -> Change:
     lock = want.stack.locks[name]
+    versions = lock.versions(python)
     past = there.releases if there else []
     mine = re.compile(rf"{lock.sha256[:12]}-(\d+)")
     made = [int(found[1]) for one in past if (found := mine.fullmatch(one))]
@@ -118,7 +108,7 @@ def _release(want: Want, name: str, there: There | None, reason: str, python: st
         subject=name,
         stage=STAGE,
         before=(there.release if there else None) or "no release",
-        after=f"{release} ({len(lock.versions)} distributions)",
+        after=f"{release} ({len(versions)} distributions)",
         why=reason,
         actions=actions,
         makes={
@@ -128,7 +118,7 @@ def _release(want: Want, name: str, there: There | None, reason: str, python: st
                     "lock": lock.sha256,
                     "python": python,
                     "intact": True,
-                    "distributions": _only(lock.versions, there),
+                    "distributions": _only(versions, there),
                     "releases": sorted([*past, release]),
                 }
             }
