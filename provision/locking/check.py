@@ -33,9 +33,12 @@ def stale(inputs: Inputs, text: str) -> tuple[Stale, ...]:
         pins = read(text)
     except ValueError as error:
         return (Stale(field="text", reason=str(error)),)
-    found = [*_moved(inputs, text), *_unsafe(text, pins)]
-    found += [row for python in inputs.pythons for row in _unsatisfied(inputs, pins, python)]
-    return tuple(dict.fromkeys([*found, *_idle(inputs, pins)]))
+    return (
+        *_moved(inputs, text),
+        *_unsafe(text, pins),
+        *_unsatisfied(inputs, pins),
+        *_idle(inputs, pins),
+    )
 
 
 def _moved(inputs: Inputs, text: str) -> Iterator[Stale]:
@@ -57,7 +60,17 @@ def _unsafe(text: str, pins: Sequence[Pin]) -> Iterator[Stale]:
             yield Stale(field="hashes", reason=f"{pin.name}=={pin.version} is not held by sha256")
 
 
-def _unsatisfied(inputs: Inputs, pins: Sequence[Pin], python: str) -> Iterator[Stale]:
+def _unsatisfied(inputs: Inputs, pins: Sequence[Pin]) -> Iterator[Stale]:
+    """What is wrong for some Pythons: each thing once, with those that it is wrong for."""
+    wrong: dict[tuple[str, str], list[str]] = {}
+    for python in inputs.pythons:
+        for row in _wrong_for(python, inputs, pins):
+            wrong.setdefault(row, []).append(minor(python))
+    for (field, what), pythons in wrong.items():
+        yield Stale(field=field, reason=f"{what} for Python {', '.join(pythons)}")
+
+
+def _wrong_for(python: str, inputs: Inputs, pins: Sequence[Pin]) -> Iterator[tuple[str, str]]:
     rows = [pin for pin in pins if pin.applies(python)]
     versions = {pin.name: pin.version for pin in rows}
     environment = {"python_version": minor(python), "python_full_version": python}
@@ -67,14 +80,10 @@ def _unsatisfied(inputs: Inputs, pins: Sequence[Pin], python: str) -> Iterator[S
             continue
         have = versions.get(canonicalize_name(wanted.name))
         if have is None or not wanted.specifier.contains(have, prereleases=True):
-            reason = (
-                f"{text} is asked for; for Python {minor(python)} the lock has {have or 'none'}"
-            )
-            yield Stale(field="requirements", reason=reason)
+            yield "requirements", f"{text!r} is asked for, the lock has {have or 'nothing'}"
     for name, count in Counter(pin.name for pin in rows).items():
         if count > 1:
-            reason = f"{name} stands there {count} times for Python {minor(python)}"
-            yield Stale(field="pins", reason=reason)
+            yield "pins", f"{name} stands there {count} times"
 
 
 def _idle(inputs: Inputs, pins: Sequence[Pin]) -> Iterator[Stale]:

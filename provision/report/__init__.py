@@ -211,7 +211,7 @@ class Report:
         for row in rows:
             mark, style = RULE_MARKS[row.verdict.value]
             note = f" ({row.reason})" if row.reason else ""
-            text = f"{row.rule} {row.subject}: {row.left}; {row.right}{note}"
+            text = f"{row.rule}: {row.left}; {row.right}{note}"
             self._line(name, mark, style, text)
             if row.hint:
                 self._line(name, " ", "", f"  hint: {row.hint}  [{row.source}]")

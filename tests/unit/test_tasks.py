@@ -55,7 +55,8 @@ def listed():
 
 
 def test_the_tasks_that_there_are():
-    assert {"provision", "plan", "apply", "verify", "facts", "lab.up", "lab.down"} <= set(ARGUMENTS)
+    names = {"provision", "plan", "apply", "verify", "facts", "lock", "check-stack"}
+    assert names | {"lab.up", "lab.down"} <= set(ARGUMENTS)
 
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
@@ -118,6 +119,9 @@ def test_an_unreachable_host_never_ends_0(tmp_path, invoke):
     [
         (["verify", "--host", "zz"], "inventory.yaml: there is no host 'zz'"),
         (["apply", "none.json"], "none.json: can't be read as a plan"),
+        (["lock", "--check", "--stack", "zz"], "there is no stack 'zz' in provision/stacks"),
+        (["check-stack", "--stack", "zz"], "there is no stack 'zz' in provision/stacks"),
+        (["check-stack", "--host", "zz"], "inventory.yaml: there is no host 'zz'"),
     ],
 )
 def test_wrong_input_ends_2(invoke, tmp_path, argv, words):
