@@ -46,6 +46,11 @@ def _hint(inputs: Inputs, said: str) -> str:
             f"version {published[1]} was published on {published[2]}, "
             f"and the stack reads the index as of {inputs.date}: move its `date`"
         )
+    if "was filtered by `exclude-newer`" in said:
+        return (
+            f"all its versions are from after {inputs.date}, the stack's `date`; "
+            "or the index, a mirror, tells no upload times (PEP 700)"
+        )
     if "Wheels are required" in said:
         return "nothing is built for a lock: what has no wheel stands in the stack's `wheels`"
     return "change one of the requirements; what can't share an environment gets one of its own"

@@ -157,6 +157,14 @@ that your requirements are unsatisfiable.
 hint: `vllm` was filtered by `exclude-newer` to only include packages uploaded before \
 2026-02-16T00:00:00Z. The requested version, v0.17.0, was published at 2026-03-07T03:54:02.312Z.
 """
+UNDATED = """\
+error: No solution found when resolving dependencies
+  cause: Because there are no versions of six and you require six, we can conclude that your \
+requirements are unsatisfiable.
+
+hint: `six` was filtered by `exclude-newer` to only include packages uploaded before \
+2026-02-16T00:00:00Z. The latest version satisfying the requirement is v2.
+"""
 NO_WHEEL = """\
 error: No solution found when resolving dependencies
   cause: Because flash-attn==2.8.3 has no usable wheels and you require flash-attn==2.8.3, we can \
@@ -177,6 +185,7 @@ REASONS = {
         "numba==0.61.2; you require numpy>=2.3"
     ),
     LATER: "x can't be locked: there is no version of vllm==0.17.0 and you require vllm==0.17.0",
+    UNDATED: "x can't be locked: there are no versions of six and you require six",
     NO_WHEEL: (
         "x can't be locked: flash-attn==2.8.3 has no usable wheels and you require "
         "flash-attn==2.8.3"
@@ -192,12 +201,16 @@ HINTS = {
         "version 0.17.0 was published on 2026-03-07, and the stack reads the index as of "
         "2026-02-15: move its `date`"
     ),
+    UNDATED: (
+        "all its versions are from after 2026-02-15, the stack's `date`; "
+        "or the index, a mirror, tells no upload times (PEP 700)"
+    ),
     NO_WHEEL: "nothing is built for a lock: what has no wheel stands in the stack's `wheels`",
     AWAY: "the package index must be reachable; uv's own settings name it",
 }
 
 
-@pytest.mark.parametrize("said", REASONS, ids=["conflict", "later", "no wheel", "away"])
+@pytest.mark.parametrize("said", REASONS, ids=["conflict", "later", "undated", "no wheel", "away"])
 def test_uv_s_reason_without_its_conclusions(said):
     error = reasons.refusal("x", ASKED, said)
     assert (error.what, error.hint) == (REASONS[said], HINTS[said])
