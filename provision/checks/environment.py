@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from provision.checks.finding import Action, Finding, compare, unknown
-from provision.facts import Environment, Facts, Unknown
+from provision.facts import Absent, Environment, Facts, Os, Unknown
 from provision.want import Want
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
     rows = []
     for name, lock in want.stack.locks.items():
-        if not isinstance(facts.environments, dict):
-            answer = facts.environments
-            reason = answer.reason if isinstance(answer, Unknown) else "no environments"
+        if not (isinstance(facts.environments, dict) and isinstance(facts.os, Os)):
+            unseen = (a for a in (facts.environments, facts.os) if isinstance(a, Unknown | Absent))
+            reason = next(unseen).reason or "no environments"
             rows.append(unknown("environment", name, expected="its lock", reason=reason))
             continue
+        locked = lock.versions(facts.os.python.version)
         there = facts.environments.get(name)
         ours = there.wheels if there else {}
-        wanted = lock.versions
         have = {n: v for n, v in there.distributions.items() if v} if there else {}
-        same = sum(have.get(name) == version for name, version in wanted.items())
-        extra = sorted(have.keys() - wanted.keys() - ours.keys())
+        same = sum(have.get(name) == version for name, version in locked.items())
+        extra = sorted(have.keys() - locked.keys() - ours.keys())
         rows.append(
             compare(
                 "environment",
                 name,
-                expected=f"{len(wanted)} distributions as locked",
+                expected=f"{len(locked)} distributions as locked",
                 observed=f"{same} distributions as locked"
                 + (f", and {', '.join(extra)}" if extra else ""),
                 action=Action.PROVISION,

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from provision.transport import Cost
 
 if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
+    from provision.compatibility.row import Row
     from provision.facts import Facts
     from provision.history import Past
 
@@ -33,6 +35,8 @@ PIPE = 10_000
 SIDE = 120
 """Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}
+
+RULE_MARKS = {"ok": ("✓", "green"), "violated": ("✗", "red"), "unknown": ("?", "yellow")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,6 +234,19 @@ class Report:
         for past in runs:
             for line in lines(past, whole=whole):
                 self._console.print(Text.assemble((f"{host}  ", "bold"), line))
+
+    def rules(self, name: str, rows: Sequence[Row]) -> None:
+        """Each rule with both its sides; of a violated one what would happen, and what to do."""
+        for row in rows:
+            mark, style = RULE_MARKS[row.verdict.value]
+            note = f" ({row.reason})" if row.reason else ""
+            text = f"{row.rule}: {row.left}; {row.right}{note}"
+            self._line(name, mark, style, text)
+            if row.hint:
+                self._line(name, " ", "", f"  hint: {row.hint}  [{row.source}]")
+        count = Counter(row.verdict.value for row in rows)
+        verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
+        self.say(name, verdict, "red" if count["violated"] else "green")
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

@@ -11,7 +11,6 @@ import re
 from typing import Any
 
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from provision import TOOL
 from provision.facts import Environment as There
@@ -19,7 +18,7 @@ from provision.facts import Facts
 from provision.plan import Action, Change, Discard, Feed, Place, Run, Seal, Stage, Switch, Write
 from provision.promises import UNSEEN
 from provision.resources import site, uv
-from provision.resources.known import NotKnown, known
+from provision.resources.known import known
 from provision.stack import Environment, Lock
 from provision.want import Want
 from provision.wheelhouse import Manifest, Unfit, fitting
@@ -58,7 +57,6 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         now = there.get(name)
         reason = _reason(now, lock, wheels, python)
         if reason:
-            _fits(name, environment, python)
             changes.append(_release(want, name, now, reason, python, wheels))
     return changes
 
@@ -69,7 +67,7 @@ def _wheels(
     """Wheels of our own that join, and those that are awaited: the release is made without them."""
     join, awaited = [], []
     for wanted in environment.wheels:
-        found = fitting(built, wanted, lock.versions, python)
+        found = fitting(built, wanted, lock.versions(python), python)
         if isinstance(found, Unfit):
             awaited.append(_awaited(name, wanted, found))
         else:
@@ -89,9 +87,9 @@ def _awaited(name: str, wanted: str, unfit: Unfit) -> Change:
     )
 
 
-def expected(lock: Lock, wheels: list[Manifest]) -> dict[str, str]:
+def expected(lock: Lock, wheels: list[Manifest], python: str) -> dict[str, str]:
     """Distribution → version of a release."""
-    return lock.versions | {wheel.name: wheel.version for wheel in wheels}
+    return lock.versions(python) | {wheel.name: wheel.version for wheel in wheels}
 
 
 def _reason(there: There | None, lock: Lock, wheels: list[Manifest], python: str) -> str:
@@ -110,7 +108,7 @@ def _reason(there: There | None, lock: Lock, wheels: list[Manifest], python: str
         return (
             f"a wheel of ours was built or taken away: {', '.join(sorted({n for n, _ in names}))}"
         )
-    return _drift(there, expected(lock, wheels))
+    return _drift(there, expected(lock, wheels, python))
 
 
 def _drift(there: There, wanted: dict[str, str]) -> str:
@@ -140,15 +138,6 @@ def _minor(python: str) -> list[str]:
     return python.split(".")[:2]
 
 
-def _fits(name: str, environment: Environment, python: str) -> None:
-    if not SpecifierSet(environment.python).contains(python):
-        raise NotKnown(
-            f"environment {name} is locked for Python {environment.python}, "
-            f"the host's {INTERPRETER} is {python}",
-            subject=name,
-        )
-
-
 def identity(lock: Lock, wheels: list[Manifest]) -> str:
     """Names what a release is made of: the lock, and the wheels of our own that join."""
     parts = [lock.sha256, *sorted(wheel.sha256 for wheel in wheels)]
@@ -172,7 +161,7 @@ def _release(
     root = f"{ROOT}/{name}"
     path = f"{root}/releases/{release}"
     litter, old = _leftovers(there)
-    versions = expected(lock, wheels)
+    versions = expected(lock, wheels, python)
     actions: tuple[Action, ...] = (
         *_discard(root, litter),
         *_install(want, root, path, lock, python, wheels),

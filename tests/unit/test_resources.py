@@ -99,7 +99,7 @@ def distributions(**versions):
 
 
 HASH = LOCK.sha256[:12]
-NUMPY = LOCK.versions["numpy"]
+NUMPY = LOCK.versions("3.11.2")["numpy"]
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,6 @@ def test_a_release_is_made_whole_and_sealed_before_it_is_switched_to():
     assert {"--require-hashes", "--no-deps", ":all:"} <= set(install)
     assert change.actions[2].env["UV_LINK_MODE"] == "copy"
     assert change.actions[0].content == LOCK.text
-
-
-@pytest.mark.parametrize("version", ["3.10.4", "3.14.0"])
-def test_a_python_that_the_lock_was_not_made_for(version):
-    refusal = refused(
-        environment,
-        {"environments": {"main": None}, "os": {"python": {"version": version}}},
-    )
-    assert f"/usr/bin/python3 is {version}" in str(refusal)
 
 
 def test_a_wheel_of_our_own_is_awaited_and_the_environment_is_made_without_it():

@@ -55,7 +55,8 @@ def listed():
 
 
 def test_the_tasks_that_there_are():
-    ours = {"provision", "plan", "apply", "cancel", "history", "verify", "facts"}
+    ours = {"provision", "plan", "apply", "cancel", "rollback", "history", "verify", "facts"}
+    ours |= {"lock", "check-stack"}
     assert set(ARGUMENTS) == ours | {"lab.up", "lab.down", "lab.status", "lab.ssh"}
 
 
@@ -119,6 +120,9 @@ def test_an_unreachable_host_never_ends_0(tmp_path, invoke):
     [
         (["verify", "--host", "zz"], "inventory.yaml: there is no host 'zz'"),
         (["apply", "none.json"], "none.json: can't be read as a plan"),
+        (["lock", "--check", "--stack", "zz"], "there is no stack 'zz' in provision/stacks"),
+        (["check-stack", "--stack", "zz"], "there is no stack 'zz' in provision/stacks"),
+        (["check-stack", "--host", "zz"], "inventory.yaml: there is no host 'zz'"),
     ],
 )
 def test_wrong_input_ends_2(invoke, tmp_path, argv, words):
