@@ -315,8 +315,9 @@ class Environment:
     """Distributions that came later, looked for where the release is not intact."""
     broken: str | None
     """What Numba says when it is imported, where NumPy is among the moved and it refuses."""
-    releases: dict[str, float | None]
-    """All that were begun → when each was sealed (seconds since the epoch), None: never."""
+    releases: dict[str, str | None]
+    """All that were begun → when each was sealed, in UTC as 2026-11-30T06:20:00.000Z; None: never.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

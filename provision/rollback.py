@@ -70,7 +70,7 @@ def environments(host: str, want: Want, facts: Facts) -> tuple[Change, ...]:
 
 def _before(there: Environment) -> str | None:
     """The release that was sealed last before the current one."""
-    at = there.releases.get(there.release or "") or 0.0
+    at = there.releases.get(there.release or "") or ""
     older = [(sealed, name) for name, sealed in there.releases.items() if sealed and sealed < at]
     return max(older)[1] if older else None
 

@@ -52,7 +52,7 @@ def test_environments(root):
             distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
             moved={},
             broken=None,
-            releases={"abc-1": None, "abc-2": SEALED_AT},
+            releases={"abc-1": None, "abc-2": "2023-11-14T22:13:20.000Z"},
         ),
         "other": None,
     }
@@ -62,7 +62,7 @@ def test_before_the_first_switch(root):
     (root / "current").unlink()
     found = described(root)
     assert (found.release, found.lock, found.python, found.wheels) == (None, None, None, {})
-    assert found.releases == {"abc-1": None, "abc-2": SEALED_AT}
+    assert found.releases == {"abc-1": None, "abc-2": "2023-11-14T22:13:20.000Z"}
 
 
 def test_without_a_manifest(root):

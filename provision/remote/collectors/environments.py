@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def collect(query: Query) -> dict[str, Any]:
 
 def describe(root: Path) -> dict[str, Any] | None:
     """The release that `current` points to, and all that were begun; None where there is none."""
-    releases = {name: _sealed_at(root / "releases" / name) for name in names(root / "releases")}
+    begun = {name: _sealed_at(root / "releases" / name) for name in names(root / "releases")}
+    releases = {name: None if at is None else spelt(at) for name, at in begun.items()}
     try:
         current = (root / "current").readlink()
     except NOT_THERE:
@@ -56,6 +58,12 @@ def _sealed_at(folder: Path) -> float | None:
         return round((folder / sealed.MANIFEST).stat().st_mtime, 3)
     except NOT_THERE:
         return None
+
+
+def spelt(at: float) -> str:
+    """A time as text that sorts as the time does."""
+    seconds, fraction = divmod(at, 1.0)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{fraction * 1000:03.0f}Z"
 
 
 def _release(folder: Path) -> dict[str, Any]:
