@@ -94,6 +94,23 @@ def cancel(_, host=None, group=None):
     end(commands.cancel(host or (), group or ()))
 
 
+@hosts_task(
+    "verbose",
+    "wait",
+    driver="go back to the driver before, from the packages that were kept of it",
+    plan="show what would be done, and change nothing",
+)
+def rollback(_, host=None, group=None, driver=False, plan=False, verbose=False, wait=False):
+    """Switch hosts back to the environments that they had before, or to the driver before."""
+    from provision import commands
+
+    end(
+        commands.rollback(
+            host or (), group or (), driver=driver, plan=plan, verbose=verbose, wait=wait
+        )
+    )
+
+
 @hosts_task("json", run="one run in full, by its name")
 def history(_, host=None, group=None, run="", json=False):
     """Show what was done on hosts, when and by whom, as their journals have it."""
@@ -116,6 +133,40 @@ def facts(_, host=None, group=None, json=False):
     from provision import commands
 
     end(commands.facts(host or (), group or (), json=json))
+
+
+@task(
+    iterable=["upgrade"],
+    auto_shortflags=False,
+    help={
+        "stack": "one stack (without it all)",
+        "environment": "one environment (without it all)",
+        "upgrade": "let a distribution move that the lock holds (repeatable)",
+        "check": "resolve nothing; exit 3 when a lock is not what its stack asks for (offline)",
+        "json": HELP["json"],
+    },
+)
+def lock(_, stack="", environment="", upgrade=None, check=False, json=False):
+    """Lock environments: every version with its hashes, from the stack's requirements."""
+    from provision import lock_command
+
+    end(lock_command.lock(stack, environment, upgrade or (), check=check, json=json))
+
+
+@task(
+    iterable=["host"],
+    auto_shortflags=False,
+    help={
+        "stack": "one stack (without it all; with --host what the inventory says)",
+        "host": "hold it to what this host is, too (repeatable); one SSH session, no changes",
+        "json": HELP["json"],
+    },
+)
+def check_stack(_, stack="", host=None, json=False):
+    """Tell whether a stack's parts go together; exit 3 when two can't."""
+    from provision import check_stack_command
+
+    end(check_stack_command.check_stack(stack, host or (), json=json))
 
 
 @hosts_task(fresh="throw away what the host was, and start from a bare one")
@@ -150,5 +201,7 @@ def ssh(_, host="lab", command=""):
     end(commands.lab_ssh(host, command))
 
 
-namespace = Collection(provision, plan, apply, cancel, history, verify, facts)
+namespace = Collection(
+    provision, plan, apply, cancel, rollback, history, verify, facts, lock, check_stack
+)
 namespace.add_collection(Collection("lab", up, down, status, ssh))

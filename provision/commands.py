@@ -5,6 +5,7 @@ The loop itself is imported when the logins have begun: that takes as long as th
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json as json_module
 import os
@@ -25,6 +26,7 @@ from provision.target import Target, lab_spec, target
 if TYPE_CHECKING:
     from provision import engine
     from provision.checks.finding import Finding
+    from provision.follow import Tell
 
 Names = Sequence[str]
 HISTORY = 20
@@ -124,6 +126,65 @@ def cancel(hosts: Names, groups: Names) -> int:
         return DONE
 
     return each(report, hosts, groups, do)
+
+
+def rollback(
+    hosts: Names, groups: Names, *, driver: bool, plan: bool, verbose: bool, wait: bool
+) -> int:
+    """Bring hosts back to the environments that they had before, or to the driver before."""
+    report = Report(verbose=verbose)
+    stop = threading.Event()
+
+    def do(host: Host) -> int:
+        ready = _ready(host, report)
+        from provision import engine
+
+        tell = functools.partial(report.event, host.name)
+        seen = engine.free(ready, engine.look(ready), tell, wait=wait)
+        if driver:
+            _driver_back(ready, seen, report, tell, stop, plan=plan)
+        elif plan:
+            report.plan(engine.back(ready, seen), commands=True)
+        else:
+            engine.switch_back(ready, seen, tell, stop)
+            text = (
+                f"stack {ready.want.stack.name} wants other releases: `invoke provision` makes them"
+            )
+            report.say(host.name, text, "yellow")
+        return DONE
+
+    return each(report, hosts, groups, do, stop=stop)
+
+
+def _driver_back(
+    ready: Target,
+    seen: engine.Look,
+    report: Report,
+    tell: Tell,
+    stop: threading.Event,
+    *,
+    plan: bool,
+) -> None:
+    from provision import engine
+    from provision import rollback as back
+
+    name, stack = ready.host.name, ready.want.stack
+    before = dataclasses.replace(ready, want=back.driver(name, ready.want, seen.facts))
+    version = before.want.stack.system.driver.version
+    report.say(name, f"back to driver {version}", "bold")
+    for line in back.too_old(before.want):
+        report.say(name, line, "yellow")
+    if plan:
+        report.plan(engine.look(before).plan, commands=True)
+        return
+    engine.provision(before, tell, stop)
+    if version != stack.system.driver.version:
+        report.say(
+            name,
+            f"stack {stack.name} wants driver {stack.system.driver.version}: `invoke "
+            f"provision` goes there again; to stay, give the host a stack with {version}",
+            "yellow",
+        )
 
 
 def history(hosts: Names, groups: Names, *, run: str, json: bool) -> int:

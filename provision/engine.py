@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from provision import resources, wire
+from provision import resources, rollback, wheelhouse, wire
 from provision.errors import AccessError, ProvisionError, TransportError
 from provision.facts import Boot, Facts, Journal, Run, parse
+from provision.feed import locked_wheels, uv_wheel
 from provision.follow import (
     RECONNECT_DEADLINE,
     Cancelled,
@@ -27,11 +28,10 @@ from provision.follow import (
     me,
     reach,
 )
-from provision.plan import Plan, Unpack, change_data
+from provision.plan import Feed, Place, Plan, Round, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
-from provision.promises import merge
+from provision.promises import holds, merge
 from provision.target import Target
-from provision.uv_wheel import uv_wheel
 
 REBOOT_LIMIT = 2
 """Restarts in one run: a third would not mend what two did not."""
@@ -95,6 +95,7 @@ def provision(target: Target, tell: Tell, stop: threading.Event = NEVER) -> Look
         except Stale:
             tell({"event": "stale"})
             done.discard(seen.plan.fingerprint)
+            reboots -= seen.plan.now.reboots
     raise NotConverged(
         f"{target.host.name}: still not as wanted after {ROUND_LIMIT} rounds: "
         f"{', '.join(change.id for change in seen.plan.now.changes)}"
@@ -161,11 +162,12 @@ def apply(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER)
     for change in seen.plan.now.blocked:
         raise NotConverged(f"{seen.plan.host}: {change.id}: {change.blocked}", hint=change.hint)
     watch = _watch(target, seen, tell, stop)
+    feeds = _feed(target, seen, tell)
     for sha256, content in _uploads(target, seen, tell):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
     watch.check("before the next round")
-    finish(watch, wire.apply(target.transport, order(seen)))
+    finish(watch, wire.apply(target.transport, {**order(seen), "feeds": feeds}))
 
 
 def apply_saved(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> Look:
@@ -175,6 +177,27 @@ def apply_saved(target: Target, seen: Look, tell: Tell, stop: threading.Event = 
     if after.plan.fingerprint == seen.plan.fingerprint:
         raise _unchanged(after.plan)
     return after
+
+
+def back(target: Target, seen: Look) -> Plan:
+    """What `switch_back` would do. Raises ProvisionError where there is nothing to go back to."""
+    changes = rollback.environments(target.host.name, target.want, seen.facts)
+    stack = target.want.stack.name
+    return Plan(host=target.host.name, stack=stack, rounds=(Round(changes=changes),))
+
+
+def switch_back(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
+    """Point the environments to the releases before, and see that it is so.
+
+    Raises ProvisionError where there is none.
+    """
+    planned = back(target, seen)
+    tell({"event": "planned", "plan": planned})
+    apply(target, replace(seen, plan=planned), tell, stop)
+    raw = wire.probe(target.transport, resources.query(target.want))
+    for change in planned.now.changes:
+        if wrong := holds(raw, change.makes):
+            raise NotConverged(f"{target.host.name}: {change.id}: {wrong[0]}")
 
 
 def cancel(target: Target, seen: Look) -> str | None:
@@ -234,7 +257,28 @@ def _restarted_enough(planned: Plan) -> NotConverged:
 
 
 def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, bytes]]:
-    wheels = [a for c in seen.plan.now.changes for a in c.actions if isinstance(a, Unpack)]
-    for wheel in wheels:
-        tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
-        yield wheel.wheel, uv_wheel(target.want.uv.version, wheel.wheel)
+    """What the round's actions need of us: uv's wheel, and those that were built here."""
+    for action in (action for change in seen.plan.now.changes for action in change.actions):
+        if isinstance(action, Unpack):
+            tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
+            yield action.wheel, uv_wheel(target.want.uv.version, action.wheel)
+        elif isinstance(action, Place):
+            yield action.sha256, wheelhouse.content(target.want.wheelhouse, action.sha256)
+
+
+def _feed(target: Target, seen: Look, tell: Tell) -> dict[str, dict[str, str]]:
+    """Upload the wheels of locks whose hosts reach no index, each once: lock → file → sha256."""
+    feeds: dict[str, dict[str, str]] = {}
+    locks = {lock.sha256: lock for lock in target.want.stack.locks.values()}
+    for action in (action for change in seen.plan.now.changes for action in change.actions):
+        if not isinstance(action, Feed):
+            continue
+        tell({"event": "fetching", "what": f"the wheels of lock {action.lock[:12]}"})
+        files = locked_wheels(locks[action.lock], action.python)
+        lacking = set(wire.lacking(target.transport, list(files.values())))
+        for path, sha256 in files.items():
+            if sha256 in lacking:
+                tell({"event": "uploading", "bytes": path.stat().st_size})
+                wire.put(target.transport, sha256, path.read_bytes())
+        feeds[action.lock] = {path.name: sha256 for path, sha256 in files.items()}
+    return feeds

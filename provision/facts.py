@@ -280,18 +280,44 @@ class Unit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FileChange:
+    path: str
+    """Within the release."""
+    what: Literal["added", "changed", "removed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moved:
+    """A distribution that was put into a release after that was sealed."""
+
+    by: str
+    """The tool, as it names itself: pip, uv …"""
+    at: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
     release: str | None
     """Name of the release that `current` points to; None before the first switch."""
     lock: str | None
     """sha256 of the lock that the release was made from."""
+    wheels: dict[str, str]
+    """Wheels of our own that joined it: name → sha256."""
     python: str | None
     intact: bool
     """Every file of the current release is as it was when the release was sealed."""
+    changes: list[FileChange]
+    """The first of those that are not."""
     distributions: dict[str, str | None]
     """Normalised name → version, read from the dist-info folders of the current release."""
-    releases: list[str]
-    """All that were begun, finished or not."""
+    moved: dict[str, Moved | None]
+    """Distributions that came later, looked for where the release is not intact."""
+    broken: str | None
+    """What Numba says when it is imported, where NumPy is among the moved and it refuses."""
+    releases: dict[str, str | None]
+    """All that were begun → when each was sealed, in UTC as 2026-11-30T06:20:00.000Z; None: never.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -350,6 +376,8 @@ class Facts:
     uv: dict[str, str | None] | Absent | Unknown
     """Asked-for path of a uv executable → its version."""
     journal: Journal | Absent | Unknown
+    kept: dict[str, dict[str, str | None]] | Absent | Unknown
+    """Package → version → the file that was kept of it, so that the host can go back."""
     run: Run | Absent | Unknown
     """The apply that is going on at this moment."""
     simulations: dict[str, Simulation] | Absent | Unknown

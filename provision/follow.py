@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from provision import TOOL, wire
@@ -142,11 +142,14 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
         try:
             for event in events:
                 run = event.get("run", run)
+                if event["event"] == "following":
+                    known["lines"] = event["lines"]
+                    continue  # a run that has not begun can't be asked to stop
                 if watch.stop.is_set() and run and not asked:
+                    wire.cancel(transport, run, me())
                     asked = True
                     watch.tell({"event": "cancelling"})
-                    wire.cancel(transport, run, me())
-                if event["event"] in ("alive", "following"):
+                if event["event"] == "alive":
                     continue
                 known["lines" if event["event"] == "output" else "events"] += 1
                 yield event
@@ -154,7 +157,9 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
             if not run:
                 raise
             watch.tell({"event": "reconnecting", "reason": broken.what})
-            reach(watch, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
+            # An end that was asked for is the run's: it must hear of it, and we of how it ended.
+            patient = replace(watch, stop=threading.Event())
+            reach(patient, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
             events = wire.follow(transport, run, **known)
         else:
             return
@@ -166,7 +171,11 @@ def await_reboot(watch: Watch) -> None:
     Raises NotConverged with what is known when it is not; HostKeyError when what comes back is
     not the host that went.
     """
-    assert watch.boot is not None  # noqa: S101 - a restart is planned from it
+    if watch.boot is None:
+        raise NotConverged(
+            f"{watch.host}: restarts, and which boot it was in is not known",
+            hint="run the same command again once it is back",
+        )
     watch.tell({"event": "rebooting"})
     start = time.monotonic()
     while True:
@@ -175,8 +184,9 @@ def await_reboot(watch: Watch) -> None:
         except HostKeyError as error:
             raise HostKeyError(f"after its restart, {error.what}", hint=error.hint) from error
         except TransportError as error:
+            minutes = (time.monotonic() - start) / 60
             raise NotConverged(
-                f"{watch.host}: has not come back {AWAY_DEADLINE / 60:.0f} minutes "
+                f"{watch.host}: has not come back {minutes:.0f} minutes "
                 f"after its restart: {error.what}",
                 hint="look at its console (BMC, IPMI); once it is up, run the same command again",
             ) from error
@@ -225,8 +235,8 @@ def reach(watch: Watch, deadline: float) -> tuple[str, str]:
             if isinstance(error, ValueError):  # cut short by the shutdown
                 error = TransportError(f"{watch.host}: does not say which boot it is in")
             now = time.monotonic()
-            if isinstance(error, AccessError):
-                refused = refused or now
+            # Not counted from the shutdown, which refuses logins as well.
+            refused = (refused or now) if isinstance(error, AccessError) else None
             if isinstance(error, HostKeyError) or now - start > deadline:
                 raise error from None
             if refused and now - refused > BOOTING_DEADLINE:

@@ -52,6 +52,9 @@ class Site(Entry):
     index: Annotated[str, Field(pattern=r"^https?://[^\s\"']+$")] | None = None
     """A simple package index instead of uv's default."""
 
+    feed: bool = False
+    """The hosts reach no package index: this computer fetches what the locks name, and uploads."""
+
     @property
     def ca_text(self) -> str | None:
         """The CA's certificates, None where the site has no CA of its own."""

@@ -98,6 +98,18 @@ class Apt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Keep:
+    """Fetch the packages of what is about to be replaced, so that the host can go back."""
+
+    do: ClassVar[str] = "keep"
+    packages: Mapping[str, str]
+    """Package → the version that is installed."""
+    folder: str
+    forget: tuple[str, ...] = ()
+    """Folders of older versions, which go."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Unpack:
     """Take one executable out of an uploaded wheel."""
 
@@ -109,13 +121,53 @@ class Unpack:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Put an uploaded file where it is needed, under its own name."""
+
+    do: ClassVar[str] = "place"
+    sha256: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Feed:
+    """Put a lock's uploaded wheels into a folder, for a host that reaches no index."""
+
+    do: ClassVar[str] = "feed"
+    lock: str
+    """Its sha256. Which files it comes to is found when they are fetched, by its hashes."""
+    python: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Seal:
-    """Hold a finished release to its RECORD files, then write its manifest."""
+    """Hold a finished release to its lock, RECORD files and GPUs, then write its manifest."""
 
     do: ClassVar[str] = "seal"
     release: str
     lock: str
     python: str
+    versions: Mapping[str, str]
+    """Distribution → version, all of them."""
+    wheels: Mapping[str, str] = field(default_factory=dict)
+    """Wheels of our own: distribution → sha256."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Intact:
+    """Hold a sealed release to what it was then."""
+
+    do: ClassVar[str] = "intact"
+    release: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Discard:
+    """Remove releases: unfinished ones, and old ones that no process uses."""
+
+    do: ClassVar[str] = "discard"
+    releases: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +186,23 @@ class Reboot:
     do: ClassVar[str] = "reboot"
 
 
-Action = Write | Remove | Run | Keyring | Disable | Apt | Unpack | Seal | Switch | Reboot
+Action = (
+    Write
+    | Remove
+    | Run
+    | Keyring
+    | Disable
+    | Apt
+    | Keep
+    | Unpack
+    | Place
+    | Feed
+    | Seal
+    | Intact
+    | Discard
+    | Switch
+    | Reboot
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,27 +15,42 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from provision.errors import UsageError
+from provision.locking import text as lock_text
 
 FOLDER = Path(__file__).parent / "stacks"
 UV_FILE = FOLDER / "uv.toml"
+MINORS = range(10, 15)
+"""Minor versions of Python 3 that locks are made for: from Ubuntu 22.04's to 3.14."""
+PATCHES = range(40)
+"""Patch versions to look through; no Python 3 has had more than 25."""
 
 T = TypeVar("T", bound=BaseModel)
 
 
 def _requirement(text: str) -> str:
     try:
-        Requirement(text)
+        address = Requirement(text).url
     except InvalidRequirement as error:
         raise ValueError(f"not a requirement: {error}") from error
+    if address:
+        raise ValueError("it names an address; a lock holds versions from the index alone")
     return text
 
 
 def _specifiers(text: str) -> str:
     try:
-        SpecifierSet(text)
+        found = _least(SpecifierSet(text))
     except InvalidSpecifier as error:
         raise ValueError("not a version range such as '>=3.11,<3.14'") from error
+    if not found:
+        raise ValueError(f"takes none of Python 3.{MINORS[0]} to 3.{MINORS[-1]}")
     return text
+
+
+def _least(taken: SpecifierSet) -> tuple[str, ...]:
+    """The least Python of every minor version that a range takes."""
+    rows = ([f"3.{minor}.{patch}" for patch in PATCHES] for minor in MINORS)
+    return tuple(least for row in rows if (least := next(taken.filter(row), "")))
 
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -91,6 +106,19 @@ class Toolkit(Table):
     """Least driver that runs what it builds."""
     glibc_below: Version | None = None
     """The first glibc whose headers its nvcc can't read."""
+    gcc_max: int | None = None
+    """The newest major version of gcc that its nvcc takes as host compiler."""
+
+
+class Architecture(Table):
+    """A compute capability: what compiles for it, and which GPUs have it."""
+
+    cuda: Version
+    """The first CUDA release that knows it."""
+    models: tuple[str, ...]
+    """Patterns (fnmatch) of names as nvidia-smi prints them."""
+    devices: tuple[Annotated[str, Field(pattern=r"^10de:[0-9a-f]{4}$")], ...] = ()
+    """PCI ids: they are seen where no driver is."""
 
 
 class Compilers(Table):
@@ -115,6 +143,19 @@ class Environment(Table):
     requirements: tuple[RequirementText, ...]
     wheels: tuple[RequirementText, ...] = ()
     """Built by us, not in any index; they join when the wheelhouse holds them."""
+    platform: str = Field(default="manylinux_2_31", pattern=r"^manylinux_2_(17|28|3[1-9]|40)$")
+    """Least platform of its wheels, of those that uv can resolve for; the last two numbers are
+    a glibc. The default is that of vLLM's wheels, and every supported distribution has it."""
+
+    @property
+    def pythons(self) -> tuple[str, ...]:
+        """What it is locked for: the least Python of every minor version in its range."""
+        return _least(SpecifierSet(self.python))
+
+    def takes(self, python: str) -> bool:
+        """It is locked for this Python."""
+        minors = {_minor(least) for least in self.pythons}
+        return _minor(python) in minors and SpecifierSet(self.python).contains(python)
 
 
 class System(Table):
@@ -124,6 +165,12 @@ class System(Table):
     toolkit: dict[str, Toolkit]
     compilers: Compilers
     repository: dict[str, Repository]
+    refused_keys: dict[str, tuple[Fingerprint, ...]] = {}
+    """Distribution → keys of NVIDIA's that its apt takes no more."""
+    any_minor: dict[str, Version] = {}
+    """CUDA's major version → least driver that runs all its minor versions."""
+    architecture: dict[str, Architecture] = {}
+    """Compute capability → what is known of it."""
     space: dict[str, float]
     """Mount point → GiB that must be free before anything is installed."""
 
@@ -160,10 +207,13 @@ class Lock(Table):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
-    def versions(self) -> dict[str, str]:
-        """Distribution → version."""
-        pins = (line.split(" ")[0] for line in self.text.splitlines() if "==" in line)
-        return dict(pin.split("==", 1) for pin in pins)
+    def pins(self) -> tuple[lock_text.Pin, ...]:
+        """All rows. Raises ValueError naming the line that is none."""
+        return lock_text.read(self.text)
+
+    def versions(self, python: str) -> dict[str, str]:
+        """Distribution → version, for a host's Python such as 3.11.2."""
+        return {pin.name: pin.version for pin in self.pins if pin.applies(python)}
 
 
 class Uv(Table):
@@ -228,8 +278,25 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path.name}: {error}") from error
 
 
+def lock_file(stack: str, environment: str) -> Path:
+    """Where an environment's lock is kept."""
+    return FOLDER / "locks" / f"{stack}.{environment}.txt"
+
+
 def _lock(stack: str, environment: str) -> Lock:
-    path = FOLDER / "locks" / f"{stack}.{environment}.txt"
+    path = lock_file(stack, environment)
+    mend = f"make it: invoke lock --stack {stack} --environment {environment}"
     if not path.is_file():
-        raise UsageError(f"stack {stack}: environment {environment} has no lock {path.name}")
-    return Lock(text=path.read_text())
+        raise UsageError(
+            f"stack {stack}: environment {environment} has no lock {path.name}", hint=mend
+        )
+    lock = Lock(text=path.read_text())
+    try:
+        _ = lock.pins
+    except ValueError as error:
+        raise UsageError(f"{path.name}: {error}", hint=mend) from error
+    return lock
+
+
+def _minor(python: str) -> tuple[str, ...]:
+    return tuple(python.split(".")[:2])

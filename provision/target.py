@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import stack
+from provision import stack, wheelhouse
 from provision.errors import ProvisionError, UsageError
 from provision.inventory import Host
 from provision.stack import Repository
@@ -47,6 +47,7 @@ def target(
         stack=wanted,
         uv=stack.load_uv(),
         gpus=host.gpus,
+        wheelhouse=wheelhouse.load(),
         repository=host.repository,
         site=host.site,
     )

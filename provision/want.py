@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from provision.inventory import Gpus, Site
 from provision.stack import DriverPackages, Repository, Stack, Uv
+from provision.wheelhouse import Manifest
 
 if TYPE_CHECKING:
     from provision.facts import Os
@@ -20,6 +21,8 @@ class Want:
     uv: Uv
     gpus: Gpus | None = None
     site: Site = field(default_factory=Site)
+    wheelhouse: tuple[Manifest, ...] = ()
+    """What was built and may join environments."""
     repository: Repository | None = None
     """Instead of the stack's own, such as a lab host's."""
 

@@ -60,6 +60,13 @@ def simulate(transport: Transport, transactions: Sequence[Sequence[str]]) -> dic
     return _ask(transport, request, deadline=SIMULATE_DEADLINE)
 
 
+def lacking(transport: Transport, sha256s: Sequence[str]) -> list[str]:
+    """Of these files, those that were not uploaded yet."""
+    request = {"do": "lacking", "sha256s": list(sha256s)}
+    said: list[str] = _ask(transport, request, deadline=ASK_DEADLINE)["lacking"]
+    return said
+
+
 def put(transport: Transport, sha256: str, content: bytes) -> None:
     """Upload a file, which the host keeps by its hash."""
     _ask(transport, {"do": "put", "sha256": sha256}, content, deadline=PUT_DEADLINE)

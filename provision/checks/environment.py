@@ -1,36 +1,52 @@
-"""Every environment holds exactly what its lock says."""
+"""Every environment holds exactly what its lock and the wheels of our own say, unchanged."""
 
 from __future__ import annotations
 
 from provision.checks.finding import Action, Finding, compare, unknown
-from provision.facts import Facts, Unknown
+from provision.facts import Absent, Environment, Facts, Os, Unknown
 from provision.want import Want
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
     rows = []
     for name, lock in want.stack.locks.items():
-        if not isinstance(facts.environments, dict):
-            answer = facts.environments
-            reason = answer.reason if isinstance(answer, Unknown) else "no environments"
+        if not (isinstance(facts.environments, dict) and isinstance(facts.os, Os)):
+            unseen = (a for a in (facts.environments, facts.os) if isinstance(a, Unknown | Absent))
+            reason = next(unseen).reason or "no environments"
             rows.append(unknown("environment", name, expected="its lock", reason=reason))
             continue
+        locked = lock.versions(facts.os.python.version)
         there = facts.environments.get(name)
+        ours = there.wheels if there else {}
         have = {n: v for n, v in there.distributions.items() if v} if there else {}
-        same = sum(have.get(name) == version for name, version in lock.versions.items())
+        same = sum(have.get(name) == version for name, version in locked.items())
+        extra = sorted(have.keys() - locked.keys() - ours.keys())
         rows.append(
             compare(
                 "environment",
                 name,
-                expected=f"{len(lock.versions)} distributions as locked",
-                observed=f"{same} distributions as locked{_extra(have, lock.versions)}",
+                expected=f"{len(locked)} distributions as locked",
+                observed=f"{same} distributions as locked"
+                + (f", and {', '.join(extra)}" if extra else ""),
                 action=Action.PROVISION,
-                reason="the environment has drifted from its lock",
+                reason=(there.broken if there else None)
+                or "the environment has drifted from its lock",
             )
         )
+        rows += _files(name, there) if there and there.release else []
     return rows
 
 
-def _extra(have: dict[str, str], locked: dict[str, str]) -> str:
-    extra = sorted(have.keys() - locked.keys())
-    return f", and {', '.join(extra)}" if extra else ""
+def _files(name: str, there: Environment) -> list[Finding]:
+    named = ", ".join(f"{one.path} {one.what}" for one in there.changes[:3])
+    more = f" and {len(there.changes) - 3} more" if len(there.changes) > 3 else ""
+    return [
+        compare(
+            "environment.files",
+            f"{name} {there.release}",
+            expected="as sealed",
+            observed="as sealed" if there.intact else f"{named or 'changed'}{more}",
+            action=Action.PROVISION,
+            reason="files of a sealed release were changed by hand or by another tool",
+        )
+    ]

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import io
-import json
+import shutil
 import subprocess
 import tarfile
 import time
@@ -14,13 +14,13 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, openpgp, record, sources
+from provision.remote import apt, openpgp, proof, release, sources
 from provision.remote.command import ENV
-from provision.remote.paths import BLOBS, MANIFEST, replace
+from provision.remote.paths import BLOBS, private, replace
 
 QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -31,6 +31,8 @@ QUIET = {
 KEYRING_LIMIT = 1 << 20
 """Bytes that a key package may have; NVIDIA's has 4 kB."""
 
+DOWNLOAD = ("apt-get", "download", "-o", "APT::Sandbox::User=root")
+"""Into a folder that only root may enter, which apt's own user can't."""
 DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 LOCK_PATIENCE = 600.0
 """Seconds, as long as apt-get is told to wait."""
@@ -51,6 +53,8 @@ class Context:
     log: BinaryIO
     allowed: Mapping[str, Any]
     """What apt may install and remove in this round, as the plan showed it."""
+    feeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """A lock's sha256 → its wheels: file name → sha256."""
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
         """Run a command, its output going to the log. Raises ActionFailed unless it exits 0."""
@@ -183,28 +187,82 @@ def _apt(action: Action, context: Context) -> None:
     context.run(action["argv"], timeout=3600.0, env={})
 
 
+def _keep(action: Action, context: Context) -> None:
+    """They are there whole or not at all: the folder gets its name when all are in it."""
+    folder = Path(action["folder"])
+    private(folder.parent)
+    if not folder.is_dir():
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        private(part)
+        words = [f"{name}={version}" for name, version in action["packages"].items()]
+        # env, because apt-get download knows no folder but the one it is in
+        context.run(("env", f"--chdir={part}", *DOWNLOAD, *words), timeout=1800.0, env={})
+        part.rename(folder)
+    for old in action["forget"]:
+        context.say(f"remove {old}")
+        shutil.rmtree(old, ignore_errors=True)
+
+
 def _unpack(action: Action, context: Context) -> None:
-    wheel = BLOBS / action["wheel"]
     context.say(f"unpack {action['member']} to {action['path']}")
-    if not wheel.is_file() or hashlib.sha256(wheel.read_bytes()).hexdigest() != action["wheel"]:
-        raise ActionFailed(f"the upload {action['wheel']} is missing or damaged")
-    with zipfile.ZipFile(wheel) as files:
+    with zipfile.ZipFile(io.BytesIO(_blob(action["wheel"]))) as files:
         replace(Path(action["path"]), files.read(action["member"]), 0o755)
 
 
+def _place(action: Action, context: Context) -> None:
+    context.say(f"put {action['path']}")
+    replace(Path(action["path"]), _blob(action["sha256"]), 0o644)
+
+
+def _feed(action: Action, context: Context) -> None:
+    folder = Path(action["folder"])
+    files = context.feeds[action["lock"]]
+    context.say(f"put {len(files)} wheels into {folder}")
+    for name, sha256 in files.items():
+        path = folder / name
+        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+            replace(path, _blob(sha256), 0o644)
+        (BLOBS / sha256).unlink(missing_ok=True)  # it is in the folder now
+
+
+def _blob(sha256: str) -> bytes:
+    path = BLOBS / sha256
+    content = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ActionFailed(f"the upload {sha256} is missing or damaged")
+    return content
+
+
 def _seal(action: Action, context: Context) -> None:
-    release = Path(action["release"])
-    context.say(f"verify RECORD in {release}")
-    sites = list(release.glob("lib/python*/site-packages"))
-    if len(sites) != 1:
-        raise ActionFailed(f"{release} has {len(sites)} site-packages folders, expected one")
-    faults = record.faults(sites[0])
+    path = Path(action["release"])
+    context.say(f"prove {path}")
+    faults = proof.prove(path, lock_versions=action["versions"], gpus=proof.gpus())
+    for fault in faults:
+        context.say(fault)
     if faults:
-        more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
-        raise ActionFailed(f"files differ from their RECORD: {', '.join(faults[:3])}{more}")
-    files = record.stamp(release)
-    manifest = {"lock": action["lock"], "python": action["python"], "files": files}
-    replace(release / MANIFEST, json.dumps(manifest).encode(), 0o644)
+        more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise ActionFailed(f"it is not as locked: {'; '.join(faults[:3])}{more}")
+    release.seal(path, {name: action[name] for name in ("lock", "wheels", "python")})
+
+
+def _intact(action: Action, context: Context) -> None:
+    path = Path(action["release"])
+    context.say(f"hold {path} to its manifest")
+    changed = release.changes(path)
+    if changed:
+        raise ActionFailed(f"{path.name} was changed since it was sealed: {changed[0]['path']}")
+
+
+def _discard(action: Action, context: Context) -> None:
+    for folder in action["releases"]:
+        users = release.users(folder)
+        if users:
+            context.say(f"{folder} stays: {', '.join(users[:3])} still use it")
+            continue
+        context.say(f"remove {folder}")
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(f"{folder}.txt").unlink(missing_ok=True)
 
 
 def _switch(action: Action, context: Context) -> None:
@@ -225,7 +283,12 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "disable": _disable,
     "apt": _apt,
     "unpack": _unpack,
+    "place": _place,
+    "feed": _feed,
     "seal": _seal,
+    "intact": _intact,
+    "discard": _discard,
     "switch": _switch,
+    "keep": _keep,
 }
 """By the plan's word. A reboot is the runner's own, when everything else is on disk."""

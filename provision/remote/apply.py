@@ -13,12 +13,13 @@ from typing import Any
 
 from provision.remote import journal
 from provision.remote.command import ENV, Failed, run
+from provision.remote.lock import PATIENCE, held
 from provision.remote.paths import RUN, TOOL, private
-from provision.remote.runner import LOCK_PATIENCE, held, log_path
+from provision.remote.runner import log_path
 
 Say = Callable[[Mapping[str, Any]], None]
 
-START_PATIENCE = LOCK_PATIENCE + 10.0
+START_PATIENCE = PATIENCE + 10.0
 """Seconds within which a started run must have written its first event."""
 HEARTBEAT = 2.0
 """Seconds of silence after which the follower says that it is alive: whoever listens acts on it,
@@ -57,13 +58,16 @@ def apply(package: bytes, order: Mapping[str, Any], say: Say) -> None:
 def follow(name: str, say: Say, *, events: int = 0, lines: int | None = 0) -> None:
     """Say each event of a run and each line of its output until it ends or is found dead.
 
-    The first `events` and `lines` are known already; None: all lines that are there now.
+    The first `events` and `lines` are known already; None: all lines that are there now. How
+    many that is, the first word says, for whoever must follow anew.
     """
     journalled = journal.Tail(name)
-    output = _Output(log_path(name), lines)
+    output = _Output(log_path(name), lines or 0)
+    if lines is None:
+        lines = len(output.new())
     started = time.monotonic()
     spoken = started
-    say({"event": "following", "run": name})
+    say({"event": "following", "run": name, "lines": lines})
     while True:
         alive = held() or time.monotonic() - started < START_PATIENCE
         news = [*output.new(), *journalled.new()]
@@ -100,10 +104,10 @@ def _write(path: Path, content: bytes) -> None:
 class _Output:
     """The lines of a run's log as they are written, but for those that are known already."""
 
-    def __init__(self, path: Path, known: int | None) -> None:
+    def __init__(self, path: Path, known: int) -> None:
         self.path = path
         self.offset = 0
-        self.known = known if path.exists() else known or 0
+        self.known = known
 
     def new(self) -> list[dict[str, Any]]:
         if not self.path.exists():
@@ -114,6 +118,5 @@ class _Output:
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         lines = whole.decode("utf-8", "replace").splitlines()
-        known = len(lines) if self.known is None else self.known
-        self.known = max(0, known - len(lines))
+        known, self.known = self.known, max(0, self.known - len(lines))
         return [{"event": "output", "line": line} for line in lines[known:]]

@@ -14,41 +14,55 @@ import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
-from provision.remote import journal
-from provision.remote.apply import apply, follow
-from provision.remote.apt import simulate
-from provision.remote.collectors import COLLECTORS
 from provision.remote.command import Failed
-from provision.remote.paths import BLOBS, private, replace
-from provision.remote.probe import probe
-from provision.remote.runner import cancel
+from provision.remote.paths import BLOBS, has, private, replace
 
 
 def main(frames: BinaryIO, package: bytes) -> None:
     """Answer one request."""
     request = json.loads(_frame(frames))
     try:
-        match request["do"]:
-            case "probe":
-                _say(probe(COLLECTORS, request["query"]))
-            case "simulate":
-                _say({" ".join(argv): simulate(argv) for argv in request["transactions"]})
-            case "put":
-                _put(request["sha256"], _frame(frames))
-            case "apply":
-                apply(package, request["round"], _say)
-            case "follow":
-                follow(request["run"], _say, events=request["events"], lines=request["lines"])
-            case "cancel":
-                _say({"cancelled": cancel(request["run"], request["by"])})
-            case "history":
-                _say({"events": journal.latest(request["runs"])})
+        _answer(request, frames, package)
     except BrokenPipeError:
         pass  # whoever asked is gone; the run goes on without a listener
     except Failed as failure:
         _say({"event": "error", "reason": str(failure)})
     # A collector that hangs has a thread that can't be joined.
     os._exit(0)
+
+
+def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> None:
+    """Import what one kind of request needs, and no more: it is compiled anew each time."""
+    match request["do"]:
+        case "probe":
+            from provision.remote.collectors import COLLECTORS
+            from provision.remote.probe import probe
+
+            _say(probe(COLLECTORS, request["query"]))
+        case "simulate":
+            from provision.remote.apt import simulate
+
+            _say({" ".join(argv): simulate(argv) for argv in request["transactions"]})
+        case "lacking":
+            _say({"lacking": [sha256 for sha256 in request["sha256s"] if not has(sha256)]})
+        case "put":
+            _put(request["sha256"], _frame(frames))
+        case "apply":
+            from provision.remote.apply import apply
+
+            apply(package, request["round"], _say)
+        case "follow":
+            from provision.remote.apply import follow
+
+            follow(request["run"], _say, events=request["events"], lines=request["lines"])
+        case "cancel":
+            from provision.remote.lock import cancel
+
+            _say({"cancelled": cancel(request["run"], request["by"])})
+        case "history":
+            from provision.remote.journal import latest
+
+            _say({"events": latest(request["runs"])})
 
 
 def _say(answer: Mapping[str, Any]) -> None:

@@ -17,8 +17,13 @@ JOURNAL = LOG / "journal.jsonl"
 BLOBS = Path(f"/var/lib/{TOOL}/blobs")
 """Uploaded files, each named by its sha256."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-MANIFEST = f"{TOOL}.json"
-"""In every sealed release of an environment."""
+KEPT = Path(f"/var/lib/{TOOL}/kept")
+"""Packages of the driver before, a folder per version."""
+
+
+def has(sha256: str) -> bool:
+    """An uploaded file is there."""
+    return (BLOBS / sha256).is_file()
 
 
 def private(folder: Path) -> Path:
@@ -37,3 +42,8 @@ def replace(path: Path, content: bytes, mode: int) -> None:
         os.fsync(file.fileno())
     fresh.chmod(mode)
     fresh.rename(path)
+
+
+def secret(path: str, flags: int) -> int:
+    """An opener of files that only root may read."""
+    return os.open(path, flags, 0o600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -11,15 +10,14 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from provision.remote import journal
 from provision.remote.actions import ActionFailed, Context, carry_out
 from provision.remote.command import ENV
-from provision.remote.paths import ACTIVE, BOOT_ID, CANCEL, LOCK, LOG, RUN, private, replace
+from provision.remote.lock import cancelled, take_lock
+from provision.remote.paths import ACTIVE, BOOT_ID, CANCEL, LOG, RUN, private, replace, secret
 
-LOCK_PATIENCE = 5.0
-"""Seconds to wait for the lock: a probe holds it for an instant while it looks."""
 EXCERPT = 20
 """Lines of the log that go into the journal when a change fails."""
 
@@ -28,7 +26,7 @@ def main(folder: str) -> None:
     """Carry out the round in `folder`/round.json."""
     order = json.loads((Path(folder) / "round.json").read_text())
     run = order["run"]
-    lock = take_lock(LOCK_PATIENCE)
+    lock = take_lock()
     if lock is None or journal.last_run() != order["after"]:
         # Planned before another run changed the host: it must be planned anew.
         shutil.rmtree(folder, ignore_errors=True)
@@ -61,8 +59,10 @@ def main(folder: str) -> None:
 def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
     """All changes in order, up to the first that fails or a request to stop; how it ended."""
     private(LOG)
-    with open(log_path(run), "ab", opener=_secret) as log:
-        context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
+    with open(log_path(run), "ab", opener=secret) as log:
+        context = Context(
+            folder=Path(folder), log=log, allowed=order["allowed"], feeds=order["feeds"]
+        )
         for change in order["changes"]:
             if _stopped(run, change):
                 return "cancelled"
@@ -79,74 +79,16 @@ def _sweep() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def cancel(run: str, by: str) -> bool:
-    """Ask a run to stop before its next change; False when it is not the one going on."""
-    if not held() or _active().get("run") != run:
-        return False
-    replace(CANCEL, json.dumps({"run": run, "by": by}).encode(), 0o600)
-    return True
-
-
 def _stopped(run: str, change: Mapping[str, Any]) -> bool:
     """Whether somebody asked this run to stop, which the journal then says."""
-    if by := _cancelled(run):
+    if by := cancelled(run):
         journal.append(run, "cancelled", by=by, before=change["id"])
     return by is not None
-
-
-def _cancelled(run: str) -> str | None:
-    """Who asked this run to stop, None when nobody did."""
-    if not CANCEL.exists():
-        return None
-    asked = json.loads(CANCEL.read_text())
-    return str(asked["by"]) if asked["run"] == run else None
-
-
-def _active() -> dict[str, Any]:
-    """What the run that goes on says of itself; {} when there is none."""
-    try:
-        said: dict[str, Any] = json.loads(ACTIVE.read_text())
-    except FileNotFoundError:
-        return {}
-    return said
 
 
 def log_path(run: str) -> Path:
     """Where the output of a run's commands goes."""
     return LOG / f"{run}.log"
-
-
-def take_lock(patience: float) -> BinaryIO | None:
-    """The host's one lock, held until the file is closed or the process dies.
-
-    None when another process still holds it after `patience` seconds.
-    """
-    private(RUN)
-    file = open(LOCK, "wb", opener=_secret)  # noqa: SIM115 - held open on purpose
-    end = time.monotonic() + patience
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            # A probe holds it for an instant; a run, which says so, holds it for long.
-            if ACTIVE.exists() or time.monotonic() > end:
-                file.close()
-                return None
-            time.sleep(0.05)
-        else:
-            return file
-
-
-def held() -> bool:
-    """Whether a run holds the host's lock; those who look share the lock for an instant."""
-    if not LOCK.exists():
-        return False
-    with LOCK.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
@@ -171,10 +113,6 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
         return "failed"
     journal.append(run, "done", id=change["id"], seconds=round(time.monotonic() - start, 2))
     return "done"
-
-
-def _secret(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -24,13 +25,18 @@ from provision.transport import Cost
 
 if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
+    from provision.compatibility.row import Row
     from provision.facts import Facts
     from provision.history import Past
 
 RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs", 130: "cancelled"}
+PIPE = 10_000
+"""Columns where nobody looks at a terminal: more than any table needs."""
 SIDE = 120
 """Characters of what was or will be, before it is cut short."""
 MARKS = {"change": ("~", "yellow"), "reboot": ("↻", "magenta"), "blocked": ("!", "red")}
+
+RULE_MARKS = {"ok": ("✓", "green"), "violated": ("✗", "red"), "unknown": ("?", "yellow")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +55,8 @@ class Report:
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
         self._console = Console(stderr=json, highlight=False)
-        self._console.soft_wrap = not self._console.is_terminal  # lines stay whole in a pipe
+        if not self._console.is_terminal:  # lines and tables stay whole in a pipe
+            self._console.soft_wrap, self._console.width = True, PIPE
         self._rounds: dict[str, int] = {}
         self._many = False
         self._progress = Progress(self._console)
@@ -219,12 +226,27 @@ class Report:
         return sys.stdin.readline()
 
     def history(self, host: str, runs: Sequence[Past], *, whole: bool) -> None:
-        """A host's runs as a table; `whole` shows every change of one."""
-        from provision.report.history import changes, table
+        """A host's runs, the latest at the end; `whole` shows their changes, too."""
+        from provision.report.history import lines
 
-        self._console.print(table(host, runs))
-        for past in runs if whole else ():
-            self._console.print(changes(past))
+        if not runs:
+            self.say(host, "its journal has no run")
+        for past in runs:
+            for line in lines(past, whole=whole):
+                self._console.print(Text.assemble((f"{host}  ", "bold"), line))
+
+    def rules(self, name: str, rows: Sequence[Row]) -> None:
+        """Each rule with both its sides; of a violated one what would happen, and what to do."""
+        for row in rows:
+            mark, style = RULE_MARKS[row.verdict.value]
+            note = f" ({row.reason})" if row.reason else ""
+            text = f"{row.rule}: {row.left}; {row.right}{note}"
+            self._line(name, mark, style, text)
+            if row.hint:
+                self._line(name, " ", "", f"  hint: {row.hint}  [{row.source}]")
+        count = Counter(row.verdict.value for row in rows)
+        verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
+        self.say(name, verdict, "red" if count["violated"] else "green")
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from provision.plan import (
     Action,
     Apt,
     Disable,
+    Discard,
+    Feed,
+    Intact,
+    Keep,
     Keyring,
+    Place,
     Reboot,
     Remove,
     Run,
@@ -45,10 +52,21 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             return [f"switch off {action.uri} in {action.path}"]
         case Apt():
             return ["$ " + " ".join(action.argv), *_apt_lines(action, whole=whole)]
+        case Keep():
+            gone = [f"remove {folder}" for folder in action.forget]
+            return [f"keep {len(action.packages)} packages in {action.folder}", *gone]
         case Unpack():
             return [f"unpack {action.member} of the uploaded wheel to {action.path}"]
+        case Feed():
+            return [f"put the uploaded wheels of lock {action.lock[:12]} into {action.folder}"]
+        case Place():
+            return [f"put the uploaded {Path(action.path).name} to {action.path}"]
         case Seal():
-            return [f"hold the files of {action.release} to their RECORD"]
+            return [f"hold {action.release} to lock, RECORD and GPUs, then seal it"]
+        case Intact():
+            return [f"hold {action.release} to what it was when it was sealed"]
+        case Discard():
+            return [f"remove {release}" for release in action.releases]
         case Switch():
             return [f"point {action.link} to {action.target}"]
         case Reboot():

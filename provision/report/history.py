@@ -1,37 +1,43 @@
-"""A host's past runs, for people."""
+"""A host's past runs, for people: a line per run, and on demand a line per change."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-from rich.table import Table
 from rich.text import Text
 
-from provision.history import Past
+from provision.history import Past, Step
 
 STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "stale": "dim"}
+MARKS = {"done": "✓", "failed": "✗"}
 
 
-def table(host: str, runs: Sequence[Past]) -> Table:
-    """A line per run, the latest at the end."""
-    rows = Table(
-        *("run", "started", "by", "changes", "result", "time"),
-        title=host,
-        title_justify="left",
-        show_edge=False,
+def lines(past: Past, *, whole: bool) -> Iterator[Text]:
+    """One run; its name begins with the time (UTC) at which it was started."""
+    done = sum(step.result == "done" for step in past.steps)
+    seconds = "" if past.ended is None else f", {past.ended - past.started:.1f} s"
+    yield Text.assemble(
+        f"{past.run}  ",
+        (_result(past), STYLES.get(past.result, "yellow")),
+        f"  {done} of {len(past.changes)} changes{seconds}, by {past.who}",
     )
-    for past in runs:
-        done = sum(step.result == "done" for step in past.steps)
-        rows.add_row(
-            past.run,
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(past.started)),
-            Text(past.who),
-            f"{done} of {len(past.changes)}",
-            Text(_result(past), STYLES.get(past.result, "yellow")),
-            "" if past.ended is None else f"{past.ended - past.started:.1f} s",
-        )
-    return rows
+    if whole:
+        for step in past.steps:
+            yield from _step(step)
+        begun = {step.id for step in past.steps}
+        for name in past.changes:
+            if name not in begun:
+                yield Text(f"    {name}: not begun", "dim")
+
+
+def _step(step: Step) -> Iterator[Text]:
+    mark = MARKS.get(step.result, "…")
+    seconds = "" if step.seconds is None else f"  {step.seconds:.1f} s"
+    reason = f": {step.reason}" if step.reason else "" if step.result == "done" else ": no end"
+    style = STYLES.get(step.result, "yellow")
+    yield Text.assemble("  ", (mark, style), f" {step.id}{reason}{seconds}")
+    for line in step.log:
+        yield Text(f"    | {line}", "dim")
 
 
 def _result(past: Past) -> str:
@@ -42,23 +48,5 @@ def _result(past: Past) -> str:
         case "cancelled":
             return f"cancelled by {past.by}"
         case "no end":
-            return f"no end: in {stopped}" if stopped else "no end"
+            return f"no end, in {stopped}" if stopped else "no end"
     return f"{past.result}, restarted" if past.reboot else past.result
-
-
-def changes(past: Past) -> Table:
-    """Every change of a run; of one that failed the end of its log."""
-    rows = Table("change", "result", "time", show_edge=False)
-    begun = {step.id for step in past.steps}
-    for step in past.steps:
-        seconds = "" if step.seconds is None else f"{step.seconds:.1f} s"
-        said = Text(step.result, STYLES.get(step.result, "yellow"))
-        if step.reason:
-            said.append(f": {step.reason}")
-        for line in step.log:
-            said.append(f"\n| {line}", "dim")
-        rows.add_row(Text(step.id), said, seconds)
-    for name in past.changes:
-        if name not in begun:
-            rows.add_row(Text(name), Text("not begun", "dim"), "")
-    return rows

@@ -42,7 +42,11 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         )
     wanted |= driver.strays(want, facts)[0]
     lacking = apt_packages.missing(wanted, known(facts.dpkg, "dpkg"))
-    unseen = [name for name, version in lacking.items() if not _offered(apt, name, version)]
+    unseen = [
+        name
+        for name, version in lacking.items()
+        if not _offered(apt, name, version) and not apt_packages.kept(facts, name, version)
+    ]
     read = bool(apt.policy) and all(apt.fresh.get(uri) for uri in apt.sources)
     if not unseen or read:
         return []

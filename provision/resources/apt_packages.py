@@ -54,6 +54,7 @@ def packages_change(
     why: str,
     moved: Wanted | None = None,
     unwanted: Iterable[str] = (),
+    first: tuple[Action, ...] = (),
     makes: Json | None = None,
 ) -> list[Change]:
     """The change that installs what is missing and removes what is unwanted; [] when all is right.
@@ -67,8 +68,8 @@ def packages_change(
     gone = [name for name in unwanted if there(dpkg, name)]
     if not lacking and not gone:
         return _marked(resource, stage, dpkg, wanted)
-    _available(lacking, facts)
-    apt = asked(facts, _argv(lacking, gone, dpkg))
+    files = _available(lacking, facts)
+    apt = asked(facts, _argv(lacking, gone, dpkg, files))
     held = [name for name in lacking if (p := there(dpkg, name)) and p.hold]
     then: tuple[Action, ...] = (Run(argv=("apt-mark", "hold", *held)),) if held else ()
     follow = [name for name in lacking if name not in wanted and _auto(dpkg, name)]
@@ -88,7 +89,7 @@ def packages_change(
                 + [f"{name} removed" for name in gone]
             ),
             why=why,
-            actions=(apt, *then),
+            actions=(*first, apt, *then),
             makes={
                 **(makes or {}),
                 "dpkg": {"packages": afterwards | dict.fromkeys([*gone, *apt.remove])},
@@ -161,27 +162,47 @@ def _then(name: str, lacking: Wanted, apt: Apt) -> str:
     return lacking[name] or (simulated[1] if simulated else None) or UNSEEN
 
 
-def _argv(lacking: Wanted, gone: list[str], dpkg: Dpkg) -> tuple[str, ...]:
+def _argv(
+    lacking: Wanted, gone: list[str], dpkg: Dpkg, files: Mapping[str, str]
+) -> tuple[str, ...]:
     now = [package for name in (*lacking, *gone) if (package := there(dpkg, name))]
     options = ["--allow-downgrades"] if now else []
     options += ["--allow-change-held-packages"] if any(package.hold for package in now) else []
-    names = (name if version is None else f"{name}={version}" for name, version in lacking.items())
+    names = (
+        files.get(name) or (name if version is None else f"{name}={version}")
+        for name, version in lacking.items()
+    )
     return (*INSTALL, *options, *names, *(f"{name}-" for name in gone))
 
 
-def _available(lacking: Wanted, facts: Facts) -> None:
-    """Raise NotKnown when an index that was read lacks an exact version."""
+def kept(facts: Facts, name: str, version: str | None) -> str | None:
+    """The file of a package that was kept on the host, None where there is none."""
+    files = known(facts.kept, "kept").get(name, {})
+    return files.get(version) if version else None
+
+
+def _available(lacking: Wanted, facts: Facts) -> dict[str, str]:
+    """The files of those that no index has, but the host has kept.
+
+    Raises NotKnown when an index that was read lacks an exact version, and the host, too.
+    """
+    files: dict[str, str] = {}
     apt = known(facts.apt, "apt")
     if apt.error:
         raise NotKnown(f"apt can't read its configuration: {apt.error}", subject="configuration")
     for name, version in lacking.items():
         offered = apt.policy[name].versions if name in apt.policy else {}
-        if version is not None and version not in offered:
+        if version is None or version in offered:
+            continue
+        if file := kept(facts, name, version):
+            files[name] = file
+        else:
             raise NotKnown(
                 f"{name} {version} is not in any source's index",
                 subject=name,
                 hint=f"the sources offer {', '.join(offered) or 'no version of it'}",
             )
+    return files
 
 
 def asked(facts: Facts, argv: tuple[str, ...]) -> Apt:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 
-from provision.facts import Facts, Module, Os
-from provision.plan import Change, Stage
+from provision import TOOL
+from provision.facts import Facts, Module, Os, Policy
+from provision.plan import Change, Json, Keep, Stage
+from provision.promises import UNSEEN
 from provision.resources import headers
 from provision.resources.apt_packages import packages_change, reinstalled, there
 from provision.resources.known import NotKnown, known
@@ -15,6 +18,8 @@ from provision.stack import DriverPackages
 from provision.want import Want
 
 NAME = "driver"
+KEPT = f"/var/lib/{TOOL}/kept"
+"""A folder for each version that the host can go back to."""
 STAGE = Stage.PACKAGES
 PART = re.compile(r".*nvidia|libcuda(1|debugger1)(:|$)|libnv(cuvid|optix)")
 DRIVER_VERSION = re.compile(r"\d{3}\.\d+(\.\d+)?-")
@@ -84,6 +89,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     module = {"version": driver.version, "license": LICENSE[driver.open]}
     built = {"kernel": {"available": dict.fromkeys(kernels, module)}}
     follow, go = strays(want, facts)
+    keeps = _kept(want, facts, follow)
     changes = packages_change(
         NAME,
         STAGE,
@@ -92,10 +98,53 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         wanted=expected(want, facts),
         moved=follow,
         unwanted=go,
+        first=keeps,
         why=f"stack {want.stack.name} wants driver {driver.version}, open modules, one origin",
-        makes={**built, "driver": {"library": driver.version, "smi": True}},
+        makes={**built, "driver": {"library": driver.version, "smi": True}, **_promised(keeps)},
     )
     return changes or [*_modules(want, facts, kernels), *_tools(want, facts)]
+
+
+def _kept(want: Want, facts: Facts, moved: dict[str, str | None]) -> tuple[Keep, ...]:
+    """The packages of the version that goes are kept, for `rollback`; older ones go.
+
+    Only where they are the stack's own packages: a driver of another making can't be gone back to.
+    """
+    dpkg, policy = known(facts.dpkg, "dpkg"), known(facts.apt, "apt").policy
+    wanted = expected(want, facts)
+    packages = {name: p.version for name in (*wanted, *moved) if (p := there(dpkg, name))}
+    main = next(iter(wanted))
+    before = packages.get(main)
+    fetched = [
+        name
+        for name, version in packages.items()
+        if version == before and _fetchable(policy.get(name), version)
+    ]
+    if before is None or before == wanted[main] or main not in fetched:
+        return ()
+    older = known(facts.kept, "kept").get(main, {}).keys() - {before, wanted[main]}
+    return (
+        Keep(
+            packages=dict.fromkeys(fetched, before),
+            folder=f"{KEPT}/{before}",
+            forget=tuple(f"{KEPT}/{version}" for version in sorted(older)),
+        ),
+    )
+
+
+def _promised(keeps: tuple[Keep, ...]) -> Json:
+    """What is kept once it is; the files' names only the host will tell."""
+    gone = {Path(folder).name: None for keep in keeps for folder in keep.forget}
+    files = {
+        name: {version: UNSEEN, **gone} for keep in keeps for name, version in keep.packages.items()
+    }
+    return {"kept": files} if files else {}
+
+
+def _fetchable(policy: Policy | None, version: str) -> bool:
+    """A source still offers what is installed."""
+    origins = policy.versions.get(version, "") if policy else ""
+    return any(origin != "installed" for origin in origins.split())
 
 
 def _modules(want: Want, facts: Facts, kernels: list[str]) -> list[Change]:

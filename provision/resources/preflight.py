@@ -1,7 +1,7 @@
 """What would fail later, said before anything changes. Changes nothing itself.
 
-Reads os, driver, secure_boot, dpkg, disks. Each rule gives a blocked change: which host
-property, why it can't work, what to do.
+Reads os, compilers, gpus, pci, driver, secure_boot, dpkg, disks. Each rule gives a blocked change:
+which host property, why it can't work, what to do.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from packaging.version import Version
-
+from provision import compatibility
 from provision.facts import Absent, Facts
 from provision.plan import Change, Stage
 from provision.resources import apt_packages, apt_source, driver, toolkits
@@ -79,18 +78,12 @@ def _systemd(want: Want, facts: Facts) -> Iterator[NotKnown]:
         )
 
 
-def _glibc(want: Want, facts: Facts) -> Iterator[NotKnown]:
-    os = known(facts.os, "os")
-    glibc = Version(os.libc.removeprefix("glibc ").split("-")[0])
-    for release, toolkit in want.stack.toolkit.items():
-        if toolkit.glibc_below and glibc >= Version(toolkit.glibc_below):
-            yield NotKnown(
-                f"nvcc {release} can't read the headers of {os.libc} ({os.name}): "
-                "exception specification is incompatible",
-                subject=f"CUDA {release}",
-                hint=f"choose a stack without CUDA {release} for this host, or a distribution "
-                f"with a glibc below {toolkit.glibc_below}",
-            )
+def _compatible(want: Want, facts: Facts) -> Iterator[NotKnown]:
+    """What can't go together, in the stack itself or with this host."""
+    for row in compatibility.violated(compatibility.check(want, facts)):
+        yield NotKnown(f"{row.left}, {row.right}: {row.reason}", subject=row.subject, hint=row.hint)
+    known(facts.os, "os")
+    known(facts.compilers, "compilers")
 
 
 def _runfile(want: Want, facts: Facts) -> Iterator[NotKnown]:
@@ -134,7 +127,7 @@ def _space(want: Want, facts: Facts) -> Iterator[NotKnown]:
 RULES: tuple[Rule, ...] = (
     _distribution,
     _systemd,
-    _glibc,
+    _compatible,
     _runfile,
     _secure_boot,
     _space,

@@ -45,7 +45,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     _safe(boot, known(facts.disks, "disks").get("/boot"))
     using = users(facts)
     named = ", ".join(f"{one.name} (pid {one.pid})" for one in using)
-    services = dict.fromkeys(u.unit for u in using if u.unit and u.unit.endswith(".service"))
+    services = dict.fromkeys(u.unit for u in using if u.unit and _service(u.unit))
     return [
         Change(
             resource=NAME,
@@ -64,6 +64,11 @@ def plan(want: Want, facts: Facts) -> list[Change]:
             makes=promise(want) | {"boot": {"kernel": following}, "gpu_users": []},
         )
     ]
+
+
+def _service(unit: str) -> bool:
+    """A service of the host; a user's session ends with the restart."""
+    return unit.endswith(".service") and not unit.startswith("user@")
 
 
 def reasons(want: Want, facts: Facts) -> list[str]:

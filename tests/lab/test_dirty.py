@@ -61,7 +61,11 @@ DIRT = {
 REFUSED = {
     "runfile": ("/usr/lib/lab/nvidia-installer 575.51.03", {}, "nvidia-uninstall"),
     "secure-boot": ("true", {"hardware": "secureboot-1x"}, "Secure Boot is on"),
-    "nvcc-12-8-on-debian-13": ("true", {"suite": "trixie"}, "nvcc 12.8 can't read the headers"),
+    "nvcc-12-8-on-debian-13": (
+        "true",
+        {"suite": "trixie"},
+        "nvcc 12.8 reads the headers of a glibc below 2.41",
+    ),
 }
 
 

@@ -1,24 +1,40 @@
-"""What several files of tests set up: SSH servers, logins to them, a fake `ssh`."""
+"""What several files of tests set up: a host's places, SSH servers, logins, a fake `ssh`."""
 
 import _socket
 import dataclasses
 import os
 import socket
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import paramiko
 import pytest
 from invoke.main import program
+from samples import WANT
 from sshd import Server, new_key
 
-from provision import inventory
+from provision import commands, follow, inventory
+from provision.remote import apply, journal, paths, runner
+from provision.remote.collectors import run as run_collector
+from provision.target import Target
+from provision.transport import ssh as ssh_module
 from provision.transport import sudo
 from provision.transport.address import Address
+from provision.transport.recorded import Recorded
 from provision.transport.ssh import Ssh
 from provision.transport.trust import Trust
 
 ROOT = Path(__file__).parents[2]
+INVENTORY = """\
+default: a
+hosts:
+  a: {stack: lab}
+  b: {stack: lab}
+  c: {stack: lab}
+groups:
+  all: [a, b, c]
+"""
 
 
 @pytest.fixture
@@ -50,6 +66,62 @@ def entry():
         return inventory.Host(**{**base, **fields})
 
     return make
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time as those who follow a run know it: it passes while they wait."""
+    here = SimpleNamespace(now=0.0)
+
+    def sleep(seconds):
+        here.now += seconds
+
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: here.now, sleep=sleep))
+    return here
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The tool's places on a host, moved under a folder."""
+    moved = SimpleNamespace(
+        RUN=tmp_path / "run",
+        LOCK=tmp_path / "run" / "lock",
+        ACTIVE=tmp_path / "run" / "active.json",
+        CANCEL=tmp_path / "run" / "cancel.json",
+        LOG=tmp_path / "log",
+        JOURNAL=tmp_path / "log" / "journal.jsonl",
+    )
+    for module in (paths, apply, journal, runner, run_collector):
+        for name, path in vars(moved).items():
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, path)
+    return SimpleNamespace(root=tmp_path, **vars(moved))
+
+
+@pytest.fixture
+def an_inventory(tmp_path, monkeypatch):
+    """Three hosts, of which `a` is the default."""
+    (tmp_path / "inventory.yaml").write_text(INVENTORY)
+    monkeypatch.setenv(inventory.VARIABLE, str(tmp_path / "inventory.yaml"))
+
+
+@pytest.fixture
+def hosts(an_inventory, monkeypatch):
+    """Gives each host of the inventory what it will answer."""
+    scripts = {}
+    wants = []
+
+    def make(host, *, start=None, accept_new=False):
+        transport = Recorded(host.name, scripts[host.name])
+        return Target(host=host, want=wants[-1], transport=transport)
+
+    def set_up(want=WANT, **answers):
+        wants.append(want)
+        scripts.update({name: [("", one) for one in script] for name, script in answers.items()})
+
+    monkeypatch.setattr(commands, "target", make)
+    yield set_up
+    assert {name: script for name, script in scripts.items() if script} == {}
 
 
 @pytest.fixture
@@ -95,6 +167,15 @@ def gate(keys):
     server = Server(keys["gate"][1], keys["user"][1])
     yield server
     server.stop()
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """The pauses between attempts, none of which is made."""
+    made = []
+    clock = SimpleNamespace(sleep=made.append, monotonic=time.monotonic)
+    monkeypatch.setattr(ssh_module, "time", clock)
+    return made
 
 
 def known_line(name, key):

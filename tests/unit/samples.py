@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from provision import facts, planner, stack
+from provision import facts, planner, stack, wire
 from provision.errors import TransportError
 from provision.inventory import Gpus
 from provision.promises import merge
@@ -105,6 +105,10 @@ FAILED = {"event": "failed", "id": "a", "reason": "sh exits 1", "log": ["$ sh", 
 END = {"event": "end", "result": "done", "reboot": False}
 REBOOT = {"event": "end", "result": "done", "reboot": True}
 BAD_END = {"event": "end", "result": "failed", "reboot": False}
+STALE = {"event": "end", "result": "stale", "reboot": False}
+CANCELLED = {"event": "cancelled", "by": "them@there", "before": "b"}
+CANCELLED_END = {"event": "end", "result": "cancelled", "reboot": False}
+ALIVE = {"event": "alive"}
 WHOLE_RUN = (START, CHANGE, DONE, END)
 
 
@@ -113,15 +117,27 @@ def output(line):
     return {"event": "output", "line": line}
 
 
-def events(*said, run="r1"):
-    """A followed run's lines."""
-    first = {"event": "following", "run": run}
+def events(*said, run="r1", lines=0):
+    """A followed run's lines, after those of its output that are known."""
+    first = {"event": "following", "run": run, "lines": lines}
     return [json.dumps(event) for event in (first, *({"run": run, **one} for one in said))]
 
 
-def cut(*said, run="r1"):
+def cut(*said, run="r1", lines=0):
     """A followed run's lines, behind the last of which the connection breaks."""
-    return [*events(*said, run=run), TransportError("h: the connection broke")]
+    return [*events(*said, run=run, lines=lines), TransportError("h: the connection broke")]
+
+
+def frames(data):
+    """What is sent to a host behind the mark, frame by frame."""
+    assert data.startswith(wire.MARK)
+    data = data.removeprefix(wire.MARK)
+    found = []
+    while data:
+        length, data = int.from_bytes(data[:8], "big"), data[8:]
+        found.append(data[:length])
+        data = data[length:]
+    return found
 
 
 class Says:
@@ -139,4 +155,5 @@ class Says:
         return self.result
 
     def follow(self, argv, stdin, *, silence):
+        self.stdin = stdin
         return iter(self.result.out.splitlines())

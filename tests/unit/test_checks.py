@@ -13,7 +13,7 @@ from provision.plan import Change, Plan, Round, Stage
 from provision.want import Want
 
 UNIT = "nvidia-persistenced.service"
-LOCKED = WANT.stack.locks["main"].versions
+LOCKED = WANT.stack.locks["main"].versions("3.11.2")
 DISTRIBUTIONS = f"{len(LOCKED)} distributions as locked"
 EMPTY = Plan(host="h", stack="lab", rounds=())
 

@@ -291,6 +291,8 @@ def test_loaded_modules(tmp_path):
         "nvidia": "590.48.01",
         "nvidia_uvm": None,
         "nvidia_modeset": "",
+        "nvidia_drm": None,
+        "nvidia_peermem": None,
         "nouveau": "",
         "nova_core": None,
     }

@@ -1,16 +1,14 @@
-"""The parsers of what dpkg, apt, compilers, toolkits and environments say about software."""
+"""The parsers of what dpkg and apt say about packages and where they come from."""
 
 import base64
 import hashlib
-import json
 import os
 
 import pytest
 from samples import accepted, capture
 
 from provision import facts
-from provision.remote import record
-from provision.remote.collectors import apt, compilers, dpkg, environments, files, toolkits, uv
+from provision.remote.collectors import apt, dpkg
 from provision.remote.command import Failed, Missing, Output
 
 BODY = b"\x04 no real key"
@@ -263,152 +261,3 @@ def test_keyring_that_is_damaged(host):
     (host / "key.gpg").write_bytes(b"<html>")
     with pytest.raises(Failed, match=r"key\.gpg: no OpenPGP packet"):
         apt.collect({"policy": []})
-
-
-def test_files(tmp_path):
-    path = tmp_path / "a"
-    path.write_text("abc")
-    path.chmod(0o640)
-    (tmp_path / "link").symlink_to("a")
-    (tmp_path / "dangling").symlink_to("nothing")
-    paths = [str(tmp_path / name) for name in ("a", "link", "dangling", "a/below")]
-    value = accepted("files", files.collect({"files": paths}))
-    abc = facts.File(
-        sha256="ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", mode=0o640
-    )
-    assert list(value.values()) == [abc, abc, None, None]
-
-
-def test_folder_is_no_file(tmp_path):
-    tmp_path.chmod(0o750)
-    value = accepted("files", {"/f": files.describe(tmp_path)})
-    assert value == {"/f": facts.File(sha256=facts.DIRECTORY, mode=0o750)}
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Failed, match="is not a regular file"):
-        files.describe(tmp_path / "pipe")
-
-
-def test_toolkits(tmp_path, monkeypatch):
-    for name in ("cuda-13.1/bin", "cuda-13.0/bin", "cuda-12.8/bin", "cuda-12.6/doc", "cuda-13"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "cuda").symlink_to("cuda-13.1")
-
-    def run(argv):
-        if "cuda-12.8" in argv[0]:
-            raise Missing("no nvcc")
-        if "cuda-13.0" in argv[0]:
-            raise PermissionError("not executable")
-        return Output(0, capture("nvcc-version.txt"), "")
-
-    monkeypatch.setattr(toolkits, "run", run)
-    monkeypatch.setattr(toolkits, "LOCAL", tmp_path)
-    value = accepted("toolkits", toolkits.collect({}))
-    assert value.installed == {"12.8": None, "13.0": None, "13.1": "13.0.88"}
-    assert value.default == str(tmp_path / "cuda-13.1")
-
-
-def test_toolkit_that_does_not_answer():
-    assert toolkits.parse_nvcc(Output(1, "", "nvcc: cannot execute")) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "version"),
-    [
-        ("gcc-12", "12.2.0\n", "12.2.0"),
-        ("make", "GNU Make 4.3\nBuilt for x86_64-pc-linux-gnu\n", "4.3"),
-        ("ninja", "1.11.1\n", "1.11.1"),
-        ("cmake", "cmake version 3.25.1\n\nCMake suite maintained by …\n", "3.25.1"),
-    ],
-)
-def test_compiler_versions(name, text, version):
-    assert compilers.parse_version(name, text) == version
-
-
-def test_compiler_without_version():
-    with pytest.raises(Failed, match="gcc states no version"):
-        compilers.parse_version("gcc", "internal error\n")
-
-
-@pytest.fixture
-def environment(tmp_path):
-    release = tmp_path / "releases/2026-11-01"
-    packages = release / "lib/python3.12/site-packages"
-    for name in ("Flash_Attn-2.8.3.dist-info", "torch-2.9.1+cu130.dist-info", "torch"):
-        (packages / name).mkdir(parents=True)
-    manifest = {"lock": "00ff", "python": "3.12.12", "files": record.stamp(release)}
-    (release / "firstlight.json").write_text(json.dumps(manifest))
-    (tmp_path / "releases/2026-10-01").mkdir()
-    (tmp_path / "current").symlink_to("releases/2026-11-01")
-    return tmp_path
-
-
-def test_environments(environment):
-    roots = {"main": str(environment), "other": str(environment / "none")}
-    value = accepted("environments", environments.collect({"environments": roots}))
-    assert value == {
-        "main": facts.Environment(
-            release="2026-11-01",
-            lock="00ff",
-            python="3.12.12",
-            intact=True,
-            distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
-            releases=["2026-10-01", "2026-11-01"],
-        ),
-        "other": None,
-    }
-
-
-def test_environment_before_the_first_switch(environment):
-    (environment / "current").unlink()
-    value = accepted("environments", {"main": environments.describe(environment)})["main"]
-    assert (value.release, value.lock, value.python) == (None, None, None)
-    assert (value.distributions, value.releases) == ({}, ["2026-10-01", "2026-11-01"])
-
-
-def test_environment_without_manifest(environment):
-    (environment / "current/firstlight.json").unlink()
-    found = accepted("environments", {"main": environments.describe(environment)})["main"]
-    assert (found.release, found.lock, found.intact) == ("2026-11-01", None, False)
-
-
-@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"lock": "00ff"}'])
-def test_a_manifest_that_is_gone_or_damaged_says_nothing(text):
-    nothing = {"lock": None, "python": None, "files": None}
-    assert environments.parse_manifest(text) == nothing
-
-
-def test_environment_with_a_file_that_was_changed(environment):
-    (environment / "current/lib/python3.12/site-packages/torch/late.py").touch()
-    assert environments.describe(environment)["intact"] is False
-
-
-def test_environment_with_a_distribution_twice():
-    with pytest.raises(Failed, match="second version"):
-        environments.parse_distributions(["a_b-1.dist-info", "A.b-2.dist-info"])
-
-
-def test_environment_without_python(environment):
-    (environment / "current/lib").rename(environment / "current/library")
-    with pytest.raises(Failed, match="has no Python"):
-        environments.describe(environment)
-
-
-def program(path, text, mode=0o755):
-    path.write_text(text)
-    path.chmod(mode)
-    return str(path)
-
-
-def test_uv(tmp_path):
-    good = program(tmp_path / "uv", "#!/bin/sh\necho 'uv 0.13.9 (0123abc 2026-11-01)'\n")
-    value = accepted("uv", uv.collect({"uv": [good, str(tmp_path / "none")]}))
-    assert list(value.values()) == ["0.13.9", None]
-
-
-def test_uv_that_does_not_run(tmp_path):
-    with pytest.raises(Failed, match="does not run"):
-        uv.collect({"uv": [program(tmp_path / "a", "#!/none/sh\n")]})
-    with pytest.raises(PermissionError):
-        uv.collect({"uv": [program(tmp_path / "b", "#!/bin/sh\n", 0o644)]})
-    with pytest.raises(Failed, match="not uv: 'pip 26'"):
-        uv.parse_version("pip 26\n")

@@ -1,7 +1,10 @@
 """The parsers of what the kernel, the firmware and systemd say about the machine."""
 
 import os
+import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 from samples import accepted, capture
@@ -11,6 +14,7 @@ from provision.remote.collectors import (
     boot,
     clock,
     disks,
+    gpu_users,
     iommu,
     memory,
     reading,
@@ -98,13 +102,97 @@ def test_uptime():
         boot.parse_uptime("")
 
 
-def test_inhibitors_are_read_and_the_pipes_beside_them_are_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(boot, "INHIBIT", tmp_path)
-    os.mkfifo(tmp_path / "1.ref")
-    held = "WHAT=idle:shutdown\nMODE=block\nWHO=backup\nWHY=a\\x20copy\n"
-    (tmp_path / "1").write_text(held)
-    (tmp_path / "2").write_text(held.replace("block", "delay"))
-    assert boot._inhibitors() == ["backup (a copy)"]
+def inhibitor(**fields):
+    """An inhibitor's file as logind writes it."""
+    base = {"WHAT": "shutdown", "MODE": "block", "UID": "0", "WHO": "backup", "WHY": "nightly"}
+    lines = [f"{name}={value}\n" for name, value in {**base, **fields}.items()]
+    return "".join(["# This is private data. Do not parse.\n", *lines])
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "backup (nightly)"),
+        ({"WHAT": "shutdown:sleep"}, "backup (nightly)"),
+        ({"WHAT": "sleep:handle-lid-switch"}, None),
+        ({"WHAT": "idle"}, None),
+        ({"MODE": "delay"}, None),
+        ({"WHO": "", "WHY": "a=b"}, " (a=b)"),
+        ({"WHO": r"Bob\'s \"b\303\244ckup\" $x"}, """Bob's "bäckup" $x (nightly)"""),
+        ({"WHY": r"a\\b\ttwo"}, "backup (a\\b\ttwo)"),
+        ({"WHY": r'"of \\\"b\\303\\244ckup\\\" \$x"'}, """backup (of "bäckup" $x)"""),
+        ({"WHY": "\\"}, "backup (?)"),
+    ],
+)
+def test_an_inhibitor_that_forbids_a_shutdown(fields, expected):
+    assert boot.parse_inhibitor(inhibitor(**fields)) == expected
+
+
+def test_an_inhibitor_that_says_nothing():
+    assert boot.parse_inhibitor("") is None
+    assert boot.parse_inhibitor("WHAT=shutdown\nMODE=block\n") == "? (?)"
+
+
+def test_the_pipe_beside_an_inhibitor_is_never_read(tmp_path):
+    (tmp_path / "1").write_text(inhibitor(MODE="delay"))
+    (tmp_path / "2").write_text(inhibitor())
+    os.mkfifo(tmp_path / "2.ref")
+    holder = os.open(tmp_path / "2.ref", os.O_RDWR)
+    reader = threading.Thread(target=lambda: found.extend(boot.inhibitors(tmp_path)), daemon=True)
+    found = []
+    reader.start()
+    reader.join(10)
+    os.close(holder)
+    assert found == ["backup (nightly)"]
+    assert boot.inhibitors(tmp_path / "none") == []
+
+
+CGROUPS = {
+    "a service, v2": ("0::/system.slice/ollama.service\n", "ollama.service"),
+    "a session, v2": ("0::/user.slice/user-0.slice/session-3.scope\n", "session-3.scope"),
+    "a service, v1": (
+        "12:memory:/\n5:pids:/a.service\n1:name=systemd:/system.slice/slurmd.service\n",
+        "slurmd.service",
+    ),
+    "a service, hybrid": (
+        "1:name=systemd:/system.slice/ssh.service\n0::/system.slice/ssh.service\n",
+        "ssh.service",
+    ),
+    "a sub-group of a service": ("0::/system.slice/a@1.service/work/3\n", "a@1.service"),
+    "a user's own service": (
+        "0::/user.slice/user-7.slice/user@7.service/app.slice/jupyter.service\n",
+        "user@7.service",
+    ),
+    "Docker with systemd's groups": ("0::/system.slice/docker-9f2c.scope\n", "docker-9f2c.scope"),
+    "Docker with groups of its own": ("0::/docker/9f2c\n", None),
+    "a service in a container": (
+        "0::/machine.slice/systemd-nspawn@one.service/payload/system.slice/ssh.service\n",
+        "systemd-nspawn@one.service",
+    ),
+    "a host that is a container": (capture("cgroup-hybrid-container.txt"), "ssh.service"),
+    "no unit at all": ("0::/\n", None),
+    "a slice alone": ("0::/system.slice\n", None),
+    "nothing": ("", None),
+}
+
+
+@pytest.mark.parametrize("case", CGROUPS)
+def test_the_unit_of_a_process(case):
+    text, unit = CGROUPS[case]
+    assert gpu_users.parse_unit(text) == unit
+
+
+def test_who_has_a_gpu_open_the_probe_s_own_nvidia_smi_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_users, "DEVICE", f"{tmp_path}/nvidia")
+    assert gpu_users.collect({}) == []
+    (tmp_path / "nvidia0").touch()
+    with (tmp_path / "nvidia0").open() as device:
+        child = subprocess.Popen(["sleep", "60"], stdin=device)
+        users = accepted("gpu_users", gpu_users.collect({}))
+        child.kill()
+        child.wait()
+    name = Path("/proc/self/comm").read_text().strip()
+    assert [(user.pid, user.name) for user in users] == [(os.getpid(), name)]
 
 
 def test_iommu(tmp_path):

@@ -10,8 +10,10 @@ from samples import (
     DONE,
     END,
     FAILED,
+    KERNEL,
     REBOOT,
     RECORDED,
+    STALE,
     START,
     WANT,
     WHOLE_RUN,
@@ -21,62 +23,25 @@ from samples import (
     probed,
     raw,
 )
+from scripted import APPLY, HOST, PROBE, SIMULATE, Outcome
 
-from provision import engine, inventory, planner
-from provision.errors import ProvisionError, TransportError
+from provision import engine, planner
+from provision.errors import AccessError, ProvisionError, TransportError
 from provision.resources import apt_pins, nouveau, unattended
 from provision.target import Target
 from provision.transport import Cost
-from provision.transport.recorded import Recorded
 
-HOST = inventory.Host(name="h", where="inventory.yaml:3", address="h", stack="lab")
+pytestmark = pytest.mark.usefixtures("clock")
 
-PROBE, SIMULATE, APPLY, FOLLOW = (
-    f'"do": "{do}"' for do in ("probe", "simulate", "apply", "follow")
-)
-"""What a request of each kind has in it."""
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr(engine.time, "sleep", lambda seconds: None)
-
-
+HERE, THERE = f"{BOOT}\n{KERNEL}\n", f"another-boot\n{KERNEL}\n"
 FINISHED = probed()
 WITHOUT_FILE = probed({"files": {nouveau.PATH: None}})
-WITHOUT_MODULE = probed({"driver": {"loaded": None, "flavour": None}})
+NO_MODULE = {"driver": {"loaded": None, "flavour": None}}
+WITHOUT_MODULE = probed(NO_MODULE)
 NO_DRIVER = {"dpkg": {"packages": {"nvidia-open": None}}}
 NO_GCC = {"dpkg": {"packages": {"gcc": None}}}
 WITHOUT_DRIVER = probed(NO_DRIVER)
 WITHOUT_PACKAGES = probed(NO_GCC)
-
-
-class Outcome:
-    """What became of a host: its last look, what was told, what it cost."""
-
-    def __init__(self, *script):
-        self.host = Recorded("h", list(script))
-        self.target = Target(host=HOST, want=WANT, transport=self.host)
-        self.told = []
-
-    def provision(self):
-        self.look = engine.provision(self.target, self.told.append)
-        assert self.host.script == []
-        return self
-
-    def fail(self, error=engine.NotConverged):
-        with pytest.raises(error) as caught:
-            engine.provision(self.target, self.told.append)
-        assert self.host.script == []
-        return caught.value
-
-    @property
-    def words(self):
-        return [event["event"] for event in self.told]
-
-    @property
-    def cost(self):
-        return (self.host.cost.sessions, self.host.cost.execs)
 
 
 def test_a_host_that_is_right_costs_one_session_and_one_command():
@@ -167,23 +132,6 @@ def test_a_change_that_fails_is_told_with_reason_log_and_hint():
     assert error.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("last", "what"),
-    [
-        ({"event": "lost"}, "h: the run on the host died without an end"),
-        (
-            {"event": "end", "result": "failed", "reason": "another run holds this host"},
-            "h: another run holds this host",
-        ),
-        ({"event": "end", "result": "failed"}, "h: the run failed"),
-    ],
-)
-def test_a_run_that_does_not_end_well(last, what):
-    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, events(START, last))).fail()
-    assert error.what == what
-    assert "r1.log" in error.hint
-
-
 def test_a_round_that_changed_nothing_is_never_taken_for_success():
     error = Outcome(
         (PROBE, WITHOUT_FILE), (APPLY, events(*WHOLE_RUN)), (PROBE, WITHOUT_FILE)
@@ -208,9 +156,6 @@ def test_a_host_that_never_comes_to_rest_is_given_up():
         script += [(PROBE, probed(*some)), (APPLY, events(*WHOLE_RUN))]
     error = Outcome(*script).fail()
     assert f"still not as wanted after {engine.ROUND_LIMIT} rounds: dpkg:dpkg" in error.what
-
-
-STALE = {"event": "end", "result": "stale", "reboot": False}
 
 
 def test_a_round_that_another_run_made_stale_is_planned_anew():
@@ -238,15 +183,39 @@ def test_an_order_says_after_which_run_it_was_planned():
     assert engine.order(seen)["after"] == "r7"
 
 
+def test_a_run_is_followed_on_over_a_broken_connection_and_told_what_is_known():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, cut(START, output("1"), CHANGE)),
+        ("boot_id", TransportError("h: can't be reached")),
+        ("boot_id", HERE),
+        ('"run": "r1", "events": 2, "lines": 1', events(DONE, END, lines=1)),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.words == [
+        *("probing", "planned", "start", "output", "change", "reconnecting", "done", "end"),
+        *("probing", "planned"),
+    ]
+
+
 def test_a_host_that_is_rebooted_while_it_is_looked_at_is_looked_at_again():
     outcome = Outcome(
         (PROBE, WITHOUT_FILE),
         (APPLY, events(*WHOLE_RUN)),
         (PROBE, TransportError("h: the connection broke")),
-        ("boot_id", BOOT),
+        ("boot_id", HERE),
         (PROBE, FINISHED),
     ).provision()
     assert outcome.words.count("reconnecting") == 1
+
+
+def test_a_host_that_refuses_us_by_now_is_not_waited_for():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, events(*WHOLE_RUN)),
+        (PROBE, AccessError("h: root@h refuses us")),
+    )
+    assert outcome.fail(AccessError).what == "h: root@h refuses us"
 
 
 def test_a_host_that_never_answered_is_not_waited_for():
@@ -274,149 +243,6 @@ class Refuses:
         pass
 
 
-@pytest.mark.parametrize("passed", range(len(WHOLE_RUN)))
-def test_a_run_is_followed_on_over_a_broken_connection_and_each_event_told_once(passed):
-    outcome = Outcome(
-        (PROBE, WITHOUT_FILE),
-        (APPLY, cut(*WHOLE_RUN[:passed])),
-        ("", TransportError("h: can't be reached")),
-        ("", f"{BOOT}\n"),
-        ('"do": "follow", "run": "r1"', events(*WHOLE_RUN)),
-        (PROBE, FINISHED),
-    ).provision()
-    told = [event for event in outcome.told if event["event"] in ("start", "change", "done", "end")]
-    assert told == [{"run": "r1", **event} for event in WHOLE_RUN]
-    assert outcome.words.count("reconnecting") == 1
-
-
-def test_a_connection_that_breaks_twice():
-    outcome = Outcome(
-        (PROBE, WITHOUT_FILE),
-        (APPLY, cut(START)),
-        ("", BOOT),
-        (FOLLOW, cut(START, CHANGE)),
-        ("", BOOT),
-        (FOLLOW, events(*WHOLE_RUN)),
-        (PROBE, FINISHED),
-    ).provision()
-    assert outcome.words.count("reconnecting") == 2
-    assert [word for word in outcome.words if word in ("start", "change", "done", "end")] == [
-        *("start", "change", "done", "end"),
-    ]
-
-
-def test_output_and_events_are_each_told_once_though_they_come_in_another_order():
-    outcome = Outcome(
-        (PROBE, WITHOUT_FILE),
-        (APPLY, cut(START, CHANGE, output("1"))),
-        ("", BOOT),
-        (FOLLOW, events(output("1"), output("2"), START, CHANGE, DONE, END)),
-        (PROBE, FINISHED),
-    ).provision()
-    told = [e.get("line", e["event"]) for e in outcome.told if "run" in e]
-    assert sorted(told) == ["1", "2", "change", "done", "end", "start"]
-
-
-def test_a_failure_behind_a_broken_connection_is_told_with_its_reason():
-    error = Outcome(
-        (PROBE, WITHOUT_FILE),
-        (APPLY, cut(START, CHANGE)),
-        ("", BOOT),
-        (FOLLOW, events(START, CHANGE, FAILED, BAD_END)),
-    ).fail()
-    assert (error.what, error.log) == ("h: a: sh exits 1", ("$ sh", "oops"))
-
-
-def test_a_connection_that_breaks_before_a_run_has_a_name_is_an_error():
-    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, [TransportError("h: gone")])).fail(
-        TransportError
-    )
-    assert error.what == "h: gone"
-
-
-def test_a_host_that_stays_away_while_its_run_goes_on(monkeypatch):
-    monkeypatch.setattr(engine, "RECONNECT_DEADLINE", -1.0)
-    error = Outcome(
-        (PROBE, WITHOUT_FILE),
-        (APPLY, cut(START)),
-        ("", TransportError("h: can't be reached")),
-    ).fail(TransportError)
-    assert error.what == "h: can't be reached"
-
-
-def test_heartbeats_are_not_told():
-    alive = {"event": "alive"}
-    outcome = Outcome(
-        (PROBE, WITHOUT_FILE),
-        (APPLY, events(START, alive, CHANGE, alive, DONE, END)),
-        (PROBE, FINISHED),
-    ).provision()
-    assert "alive" not in outcome.words
-    assert "following" not in outcome.words
-
-
-def test_a_run_that_is_going_on_is_joined_instead_of_a_second_one_started():
-    outcome = Outcome(
-        (PROBE, probed({"files": {nouveau.PATH: None}}, run="theirs")),
-        ('"do": "follow", "run": "theirs"', events(*WHOLE_RUN, run="theirs")),
-        (PROBE, FINISHED),
-    ).provision()
-    assert outcome.look.plan.empty
-    assert outcome.words[:2] == ["probing", "joining"]
-    assert outcome.told[1] == {
-        "event": "joining",
-        "run": "theirs",
-        "who": "them@there",
-        "since": 0.0,
-    }
-
-
-def test_joining_a_run_that_fails_is_a_failure_of_ours():
-    error = Outcome(
-        (PROBE, probed({"files": {nouveau.PATH: None}}, run="theirs")),
-        (FOLLOW, events(START, CHANGE, FAILED, BAD_END, run="theirs")),
-    ).fail()
-    assert error.what == "h: a: sh exits 1"
-    assert "theirs.log" in error.hint
-
-
-def test_a_reboot_is_over_when_the_host_has_another_boot_id():
-    away = ("", TransportError("h: can't be reached"))
-    outcome = Outcome(
-        (PROBE, WITHOUT_MODULE),
-        (APPLY, events(START, CHANGE, DONE, REBOOT)),
-        ("", f"{BOOT}\n"),
-        ("", f"{BOOT}\n"),
-        away,
-        away,
-        ("", "another-boot-id\n"),
-        ("", "running\n"),
-        (PROBE, FINISHED),
-    ).provision()
-    assert [word for word in outcome.words if word in ("rebooting", "back")] == [
-        *("rebooting", "back"),
-    ]
-
-
-def test_a_host_that_says_yes_to_a_reboot_but_stays_up(monkeypatch):
-    monkeypatch.setattr(engine, "REBOOT_DEADLINE", -1.0)
-    error = Outcome(
-        (PROBE, WITHOUT_MODULE), (APPLY, events(START, CHANGE, DONE, REBOOT)), ("", BOOT)
-    ).fail()
-    assert "still in the same boot" in error.what
-    assert "systemctl list-jobs" in error.hint
-
-
-def test_a_host_that_does_not_come_back(monkeypatch):
-    monkeypatch.setattr(engine, "REBOOT_DEADLINE", -1.0)
-    error = Outcome(
-        (PROBE, WITHOUT_MODULE),
-        (APPLY, events(START, CHANGE, DONE, REBOOT)),
-        ("", TransportError("h: can't be reached")),
-    ).fail(TransportError)
-    assert error.exit_code == 1
-
-
 def test_an_upload_goes_before_the_round_that_needs_it(monkeypatch):
     wheel = dict(WANT.uv.wheels)["x86_64"]
     monkeypatch.setattr(engine, "uv_wheel", lambda version, sha256: b"wheel of " + sha256.encode())
@@ -428,3 +254,57 @@ def test_an_upload_goes_before_the_round_that_needs_it(monkeypatch):
         (PROBE, FINISHED),
     ).provision()
     assert {"event": "uploading", "bytes": len(wheel) + 9} in outcome.told
+
+
+# --- restarts ----------------------------------------------------------------------------------
+
+
+def used_by(unit):
+    """What the probe prints of a host whose module is missing, and whose GPUs are used."""
+    return probed(NO_MODULE, {"gpu_users": [{"pid": 7, "name": "x", "unit": unit}]})
+
+
+RESTART = (
+    (APPLY, events(START, CHANGE, DONE, REBOOT)),
+    ("boot_id", HERE),
+    ("boot_id", TransportError("h: can't be reached")),
+    ("boot_id", THERE),
+    ("is-system-running", "running\n"),
+)
+
+
+def test_a_module_that_nobody_uses_needs_no_restart():
+    outcome = Outcome((PROBE, WITHOUT_MODULE), (APPLY, events(*WHOLE_RUN)), (PROBE, FINISHED))
+    first = outcome.provision().told[1]["plan"]
+    assert [change.id for change in first.now.changes] == ["reload:nvidia"]
+    assert "rebooting" not in outcome.words
+
+
+def test_after_a_restart_the_host_is_looked_at_again():
+    outcome = Outcome((PROBE, used_by(None)), *RESTART, (PROBE, FINISHED)).provision()
+    assert outcome.words[-4:] == ["rebooting", "back", "probing", "planned"]
+
+
+def test_a_third_restart_is_refused_and_the_host_is_to_be_inspected():
+    outcome = Outcome(
+        *((PROBE, used_by("a.service")), *RESTART),
+        *((PROBE, used_by("b.service")), *RESTART),
+        (PROBE, used_by("c.service")),
+    )
+    error = outcome.fail()
+    assert error.what == (
+        "h: was restarted 2 times, and still: no nvidia module loaded; "
+        "the GPUs are used by x (pid 7)"
+    )
+    assert "dkms status" in error.hint
+    assert outcome.words.count("rebooting") == 2
+
+
+def test_a_restart_that_another_run_forestalled_is_none():
+    outcome = Outcome(
+        *((PROBE, used_by("a.service")), (APPLY, events(STALE))),
+        *((PROBE, used_by("b.service")), (APPLY, events(STALE))),
+        *((PROBE, used_by("c.service")), *RESTART),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.words.count("rebooting") == 1

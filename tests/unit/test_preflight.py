@@ -32,6 +32,8 @@ RIGHT = {
     "another machine with a repository of its own": (WANT, {"os": {"arch": "aarch64"}}),
     "the last glibc that works": (WANT, {"os": {"libc": "glibc 2.40"}}),
     "a newer glibc without the toolkit": (OTHER, {"os": {"libc": "glibc 2.41"}}),
+    "the newest gcc that works": (WANT, {"compilers": {"gcc": "14.2.0"}}),
+    "no gcc yet": (WANT, {"compilers": {"gcc": None}}),
     "Secure Boot switched off": (WANT, secure_boot(enabled=False, enrolled=None)),
     "Secure Boot with an enrolled key": (WANT, secure_boot(enabled=True, enrolled=True)),
     "just enough room": (WANT, space(20)),
@@ -73,7 +75,7 @@ WRONG = {
     "a glibc that nvcc can't read": (
         WANT,
         {"os": {"libc": "glibc 2.41"}},
-        ("CUDA 12.8", "nvcc 12.8 can't read the headers of glibc 2.41"),
+        ("CUDA 12.8", "a glibc below 2.41, the host has glibc 2.41"),
         "choose a stack without CUDA 12.8",
     ),
     "a later glibc": (
@@ -81,6 +83,24 @@ WRONG = {
         {"os": {"libc": "glibc 2.100"}},
         ("CUDA 12.8", "glibc 2.100"),
         "a glibc below 2.41",
+    ),
+    "a gcc that nvcc does not take": (
+        WANT,
+        {"compilers": {"gcc": "15.1.0"}},
+        ("CUDA 12.8", "nvcc 12.8 takes gcc up to 14, the host's is gcc 15.1.0"),
+        "make gcc-14 its gcc",
+    ),
+    "a Python that the lock is not for": (
+        WANT,
+        {"os": {"python": {"version": "3.10.4"}}},
+        ("environment main", "/usr/bin/python3 is 3.10.4"),
+        "invoke lock --stack lab",
+    ),
+    "a later Python": (
+        WANT,
+        {"os": {"python": {"version": "3.14.0"}}},
+        ("environment main", "/usr/bin/python3 is 3.14.0"),
+        "choose another distribution",
     ),
     "a driver of a .run file": (
         WANT,
@@ -134,7 +154,7 @@ def test_everything_that_is_wrong_is_said_at_once():
     assert subjects == ["systemd", "CUDA 12.8", "secure boot", "/"]
 
 
-@pytest.mark.parametrize("name", ["os", "driver", "secure_boot"])
+@pytest.mark.parametrize("name", ["os", "compilers", "driver", "secure_boot"])
 def test_what_is_unknown_is_never_taken_for_right(name):
     blocked = [change.blocked for change in planned(preflight, **{name: TIMEOUT})]
     assert blocked == [f"{name}: {TIMEOUT['reason']}"]

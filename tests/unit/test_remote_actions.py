@@ -1,6 +1,5 @@
-"""The actions of a round, each in a folder of its own, and the hashes of an environment's files."""
+"""The actions of a round, each in a folder of its own."""
 
-import base64
 import hashlib
 import io
 import json
@@ -11,6 +10,7 @@ import zipfile
 from types import SimpleNamespace
 
 import pytest
+from rounds import site_packages
 from samples import CAPTURES
 
 from provision.remote import actions, paths, record
@@ -19,100 +19,6 @@ from provision.remote.actions import ActionFailed
 KEY = (CAPTURES / "openpgp-ed25519.gpg").read_bytes()
 FINGERPRINT = "C6E79DB7394149AD1983FB7923C9F05F556556B7"
 """Of KEY, as gpg printed it."""
-
-
-# --- RECORD ------------------------------------------------------------------------------------
-
-
-def digest(content):
-    raw = hashlib.sha256(content).digest()
-    return "sha256=" + base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
-
-
-def site(folder, files, *, hashed=True):
-    """A site-packages folder with one distribution, as an installer leaves it."""
-    info = folder / "a-1.dist-info"
-    info.mkdir(parents=True)
-    rows = []
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-        rows.append(f"{name},{digest(content)},{len(content)}" if hashed else f"{name},,")
-    (info / "RECORD").write_text("\n".join([*rows, "a-1.dist-info/RECORD,,", ""]))
-    return folder
-
-
-def test_files_as_recorded(tmp_path):
-    files = {"a/__init__.py": b"1\n", "a/b.so": b"\x7fELF", "a/empty.py": b""}
-    assert record.faults(site(tmp_path, files)) == []
-
-
-def test_a_file_whose_name_is_quoted_in_its_record(tmp_path):
-    (tmp_path / "a,b.py").write_bytes(b"x")
-    info = tmp_path / "a-1.dist-info"
-    info.mkdir()
-    (info / "RECORD").write_text(f'"a,b.py",{digest(b"x")},1\n')
-    assert record.faults(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("spoil", "expected"),
-    [
-        (lambda file: file.write_bytes(b"2\n"), ["a.py: not as recorded (sha256)"]),
-        (lambda file: file.unlink(), ["a.py: missing"]),
-    ],
-    ids=["changed", "missing"],
-)
-def test_a_file_that_is_not_as_recorded(tmp_path, spoil, expected):
-    folder = site(tmp_path, {"a.py": b"1\n", "b.py": b"1\n"})
-    spoil(folder / "a.py")
-    assert record.faults(folder) == expected
-
-
-def test_an_entry_without_a_hash_is_not_looked_at(tmp_path):
-    folder = site(tmp_path, {"a.pyc": b"1"}, hashed=False)
-    (folder / "a.pyc").write_bytes(b"2")
-    assert record.faults(folder) == []
-
-
-@pytest.mark.parametrize(
-    ("spoil", "same"),
-    [
-        (lambda release: None, True),
-        (lambda release: (release / "firstlight.json").write_text("{}"), True),
-        (lambda release: (release / "__pycache__").mkdir(), True),
-        (
-            lambda release: (release / "__pycache__").mkdir() or touch(release, "__pycache__/a"),
-            True,
-        ),
-        (lambda release: (release / "a.py").write_text("22"), False),
-        (lambda release: os.utime(release / "a.py", (1, 1)), False),
-        (lambda release: (release / "a.py").unlink(), False),
-        (lambda release: touch(release, "b.py"), False),
-        (lambda release: (release / "link").symlink_to("elsewhere"), False),
-    ],
-    ids=[
-        *("nothing", "the manifest", "an empty cache", "Python's cache", "another content"),
-        *("another time", "a file that is gone", "a new file", "a link"),
-    ],
-)
-def test_a_stamp_follows_every_file_but_the_manifest_and_caches(tmp_path, spoil, same):
-    (tmp_path / "a.py").write_text("1")
-    before = record.stamp(tmp_path)
-    spoil(tmp_path)
-    assert (record.stamp(tmp_path) == before) is same
-
-
-def touch(release, name):
-    (release / name).touch()
-
-
-def cached(release):
-    (release / "__pycache__").mkdir()
-    touch(release, "__pycache__/a.pyc")
-
-
-# --- actions -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -280,7 +186,7 @@ def sealed(host, do):
 
 
 def test_a_release_that_is_as_recorded_gets_its_manifest(host, do):
-    site(host.root / "r/lib/python3.11/site-packages", {"a.py": b"1\n"})
+    site_packages(host.root / "r/lib/python3.11/site-packages", {"a.py": b"1\n"})
     sealed(host, do)
     manifest = host.root / "r" / paths.MANIFEST
     assert json.loads(manifest.read_text()) == {
@@ -292,7 +198,7 @@ def test_a_release_that_is_as_recorded_gets_its_manifest(host, do):
 
 def test_a_release_that_is_not_as_recorded_stays_without_a_manifest(host, do):
     files = {f"{name}.py": b"1\n" for name in "abcde"}
-    folder = site(host.root / "r/lib/python3.11/site-packages", files)
+    folder = site_packages(host.root / "r/lib/python3.11/site-packages", files)
     for name in files:
         (folder / name).unlink()
     with pytest.raises(ActionFailed, match=r"RECORD: a\.py: missing, .*c\.py: missing and 2 more$"):

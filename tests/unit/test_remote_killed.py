@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from provision.remote import journal, paths, runner
+from provision.remote import journal, lock, paths, runner
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def host(tmp_path, monkeypatch):
         LOG=tmp_path / "log",
         JOURNAL=tmp_path / "log" / "journal.jsonl",
     )
-    for module in (paths, journal, runner):
+    for module in (paths, journal, lock, runner):
         for name, path in vars(places).items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, path)
@@ -38,6 +38,7 @@ def carry_out(host, actions, after=None):
         "fingerprint": "f",
         "changes": [{"id": "a", "actions": actions}],
         "allowed": {"install": {}, "remove": {}},
+        "feeds": [],
     }
     (folder / "round.json").write_text(json.dumps(order))
     runner.main(str(folder))

@@ -5,7 +5,6 @@ import json
 import re
 
 import pytest
-from rich.console import Console
 
 from provision.checks.finding import Action, Finding
 from provision.engine import NotConverged
@@ -30,7 +29,6 @@ from provision.plan import (
 from provision.report import Outcome, Report
 from provision.report.actions import action_lines
 from provision.report.facts import summary
-from provision.report.live import Progress
 from provision.transport import Cost
 
 
@@ -212,6 +210,13 @@ EVENTS = {
         "h  h: silent; connecting again",
     ),
     "fetching": ({"what": "uv 1"}, "h  fetching uv 1"),
+    "waiting": ({"reason": "31 s: h: no route"}, "h  waiting: 31 s: h: no route"),
+    "cancelling": ({}, "h  asked to stop before the next change"),
+    "other-kernel": (
+        {"kernel": "6.1", "expected": "6.2"},
+        "h  came back with kernel 6.1 instead of 6.2",
+    ),
+    "cancelled": ({"by": "them@there", "before": "b"}, None),
     "stale": ({}, "h  another run came in between: planning anew"),
     "rebooting": ({}, "h  rebooting"),
     "back": ({"seconds": 61.04}, "h  back after 61.0 s"),
@@ -321,89 +326,11 @@ def test_a_fact_in_one_line(answer, expected):
     assert summary(answer) == expected
 
 
-# --- live lines --------------------------------------------------------------------------------
-
-
-def test_on_a_pipe_nothing_is_shown_while_work_goes_on(capsys):
-    report = Report()
-    with report.working(["a", "b"]):
-        report.event("a", {"event": "change", "id": "driver:590"})
-        report.event("a", {"event": "output", "line": "Unpacking"})
+def test_nobody_is_asked_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("c\n"))
+    with pytest.raises(EOFError):
+        Report().ask("well? ")
     assert capsys.readouterr() == ("", "")
-
-
-@pytest.fixture
-def terminal():
-    """Live lines on a terminal that is a string, and what they show at this moment."""
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
-    progress = Progress(console)
-
-    def shown():
-        paper = Console(file=io.StringIO(), width=100)
-        paper.print(progress._table())
-        lines = paper.file.getvalue().splitlines()
-        return [re.sub(r"\s+", " ", re.sub(r"\d+ s", "N s", line)).strip() for line in lines]
-
-    progress.lines = shown
-    return progress
-
-
-def test_a_host_s_line_shows_its_step_and_the_last_of_its_output(terminal):
-    with terminal.shown(["a", "b"]):
-        assert terminal.lines() == ["a N s connecting", "b N s connecting"]
-        terminal.event("a", {"event": "change", "id": "driver:590"})
-        for line in ("Unpacking", "Setting up [x]"):
-            terminal.event("a", {"event": "output", "line": line})
-        terminal.event("b", {"event": "rebooting"})
-        assert terminal.lines() == ["a N s driver:590 Setting up [x]", "b N s rebooting"]
-        terminal.event("a", {"event": "change", "id": "toolkits:13.1"})
-        assert terminal.lines()[0] == "a N s toolkits:13.1"
-
-
-@pytest.mark.parametrize(
-    ("event", "step"),
-    [
-        ("probing", "probing"),
-        ("joining", "following a run that goes on"),
-        ("uploading", "uploading"),
-        ("reconnecting", "connecting again"),
-        ("rebooting", "rebooting"),
-        ("back", "probing"),
-        ("done", "connecting"),
-        ("alive", "connecting"),
-    ],
-)
-def test_what_a_step_is_called(terminal, event, step):
-    with terminal.shown(["a"]):
-        terminal.event("a", {"event": event})
-        assert terminal.lines() == [f"a N s {step}"]
-
-
-def test_a_host_that_is_done_needs_no_line(terminal):
-    with terminal.shown(["a", "b"]):
-        terminal.done("a")
-        terminal.event("a", {"event": "probing"})
-        assert terminal.lines() == ["b N s connecting"]
-
-
-def test_a_line_never_takes_two_rows(terminal):
-    with terminal.shown(["a"]):
-        terminal.event("a", {"event": "output", "line": "x" * 500})
-        assert len(terminal.lines()) == 1
-
-
-def test_however_long_the_output_is_the_host_and_its_step_are_shown(terminal):
-    with terminal.shown(["gpu01"]):
-        terminal.event("gpu01", {"event": "change", "id": "driver:590"})
-        terminal.event("gpu01", {"event": "output", "line": "x" * 500})
-        (line,) = terminal.lines()
-        assert line.startswith("gpu01 N s driver:590 xxx")
-
-
-def test_on_a_terminal_the_lines_are_gone_when_the_work_is_done(terminal):
-    with terminal.shown(["a"]):
-        pass
-    assert "\x1b[2K" in terminal._console.file.getvalue()
 
 
 def ended(host, seconds, error=None, code=0):
@@ -417,6 +344,7 @@ def test_what_became_of_several_hosts(printed):
         ended("b", 61.0, ProvisionError("b: [x] gone\nand more")),
         ended("c", 0.0, UsageError("no stack")),
         ended("d", 0.0, code=3),
+        ended("e", 0.0, code=130),
     ]
     lines = [line for line in printed("outcomes", rows).splitlines() if "│" in line]
     assert [[cell.strip() for cell in line.split("│")] for line in lines] == [
@@ -424,4 +352,5 @@ def test_what_became_of_several_hosts(printed):
         ["b", "b: [x] gone", "61.0 s"],
         ["c", "no stack", "0.0 s"],
         ["d", "differs", "0.0 s"],
+        ["e", "cancelled", "0.0 s"],
     ]

@@ -1,17 +1,15 @@
 """What single resources plan, where a whole host's way does not reach."""
 
 import pytest
-from samples import DRIVER, REPOSITORY, WANT, installed, planned, raw, refused, seen
+from samples import REPOSITORY, WANT, installed, planned, raw, refused, seen
 
 from provision import planner, resources, stack
-from provision.plan import Reboot
 from provision.resources import (
     apt_pins,
     dpkg,
     environment,
     nouveau,
     persistence,
-    reboot,
     uv,
 )
 from provision.want import Want
@@ -61,42 +59,6 @@ def test_a_package_that_was_removed_is_no_interrupted_one():
     assert planned(dpkg, installed("gcc", "1", "config-files")) == []
 
 
-# --- reboot ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("promise", "before"),
-    [
-        ({"driver": {"loaded": None, "flavour": None}}, "no nvidia module loaded"),
-        ({"driver": {"loaded": "1.2"}}, "module 1.2 (open) loaded"),
-        ({"driver": {"flavour": "proprietary"}}, f"module {DRIVER} (proprietary) loaded"),
-        ({"kernel": {"loaded": {"nouveau": ""}}}, "nouveau is loaded"),
-        (
-            {"kernel": {"loaded": {"nova_core": ""}}, "driver": {"loaded": None}},
-            "nova_core is loaded; no nvidia module loaded",
-        ),
-    ],
-)
-def test_a_host_restarts_only_for_its_module(promise, before):
-    (change,) = planned(reboot, promise)
-    assert (change.before, change.actions) == (before, (Reboot(),))
-    assert planned(reboot, promise, change.makes) == []
-
-
-@pytest.mark.parametrize("module", [None, {"version": "1.2", "license": "Dual MIT/GPL"}])
-def test_a_host_never_restarts_into_a_kernel_without_the_module(module):
-    refusal = refused(
-        reboot,
-        {
-            "driver": {"loaded": None},
-            "boot": {"next_kernel": "9.9"},
-            "kernel": {"available": {"9.9": module}},
-        },
-    )
-    assert f"kernel 9.9, which the next boot takes, has no nvidia module {DRIVER}" in str(refusal)
-    assert "dkms status" in refusal.hint
-
-
 # --- runtime -----------------------------------------------------------------------------------
 
 
@@ -137,7 +99,7 @@ def distributions(**versions):
 
 
 HASH = LOCK.sha256[:12]
-NUMPY = LOCK.versions["numpy"]
+NUMPY = LOCK.versions("3.11.2")["numpy"]
 
 
 @pytest.mark.parametrize(
@@ -199,15 +161,6 @@ def test_a_release_is_made_whole_and_sealed_before_it_is_switched_to():
     assert {"--require-hashes", "--no-deps", ":all:"} <= set(install)
     assert change.actions[2].env["UV_LINK_MODE"] == "copy"
     assert change.actions[0].content == LOCK.text
-
-
-@pytest.mark.parametrize("version", ["3.10.4", "3.14.0"])
-def test_a_python_that_the_lock_was_not_made_for(version):
-    refusal = refused(
-        environment,
-        {"environments": {"main": None}, "os": {"python": {"version": version}}},
-    )
-    assert f"/usr/bin/python3 is {version}" in str(refusal)
 
 
 def test_a_wheel_of_our_own_is_awaited_and_the_environment_is_made_without_it():

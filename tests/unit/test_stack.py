@@ -33,10 +33,11 @@ def test_every_shipped_stack_loads(name):
 @pytest.mark.parametrize(("name", "environment"), LOCKS)
 def test_a_lock_satisfies_its_stack_s_requirements(name, environment):
     loaded = stack.load(name)
-    versions = loaded.locks[environment].versions
-    for text in loaded.environment[environment].requirements:
-        wanted = Requirement(text)
-        assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), text
+    for python in loaded.environment[environment].pythons:
+        versions = loaded.locks[environment].versions(python)
+        for text in loaded.environment[environment].requirements:
+            wanted = Requirement(text)
+            assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), text
 
 
 @pytest.mark.parametrize(("name", "environment"), LOCKS)
@@ -44,7 +45,8 @@ def test_every_row_of_a_lock_is_pinned_and_hashed_and_names_no_address(name, env
     text = stack.load(name).locks[environment].text
     assert "://" not in text
     logical = text.replace("\\\n", " ").splitlines()
-    rows = [line.split() for line in logical if line and not line.startswith("#")]
+    plain = [re.sub(r" ; python_version .*?(?= --hash)", "", line) for line in logical]
+    rows = [line.split() for line in plain if line and not line.startswith("#")]
     assert rows
     for pin, *hashes in rows:
         assert ROW.fullmatch(pin), pin
@@ -55,7 +57,8 @@ def test_every_row_of_a_lock_is_pinned_and_hashed_and_names_no_address(name, env
 @pytest.mark.parametrize(("name", "environment"), LOCKS)
 def test_the_versions_of_a_lock_are_read_whole(name, environment):
     lock = stack.load(name).locks[environment]
-    assert lock.versions == dict(ROW.findall(re.sub(r"#.*", "", lock.text)))
+    rows = ROW.findall(re.sub(r"#.*", "", lock.text))
+    assert [(pin.name, pin.version) for pin in lock.pins] == rows
 
 
 @pytest.mark.parametrize(
@@ -67,10 +70,11 @@ def test_the_versions_of_a_lock_are_read_whole(name, environment):
         ("torch29-cu128", "numpy", "2.2.6"),
         ("torch29-cu128", "torch", "2.9.1"),
         ("torch29-cu128", "vllm", "0.15.1"),
+        ("torch29-cu128-sglang", "vllm", "0.15.1"),
     ],
 )
 def test_the_versions_that_were_asked_for(name, distribution, version):
-    assert stack.load(name).locks["main"].versions[distribution] == version
+    assert stack.load(name).locks["main"].versions("3.12.3")[distribution] == version
 
 
 def test_hosts_get_the_uv_that_this_project_depends_on():
@@ -148,7 +152,7 @@ def test_a_small_stack_is_right(folder):
     loaded = stack.load("small")
     assert stack.names() == ["small"]
     assert loaded.system.driver.version == "1.2"
-    assert loaded.locks["main"].versions == {"numpy": "2.2.6"}
+    assert loaded.locks["main"].versions("3.11.2") == {"numpy": "2.2.6"}
 
 
 def test_the_toolkits_are_those_that_the_stack_wants_of_its_system():
@@ -202,6 +206,18 @@ WRONG = {
         ">=3.11",
         "3.11 or so",
         r"small.toml: environment.main.python: .*not a version range",
+    ),
+    "a Python that locks are not made for": (
+        "small.toml",
+        ">=3.11",
+        ">=3.15",
+        r"small.toml: environment.main.python: .*none of Python 3\.10 to 3\.14.*'>=3\.15'",
+    ),
+    "a platform that uv can't resolve for": (
+        "small.toml",
+        "python =",
+        'platform = "manylinux_2_30"\npython =',
+        r"small.toml: environment.main.platform: .*pattern.*2_30",
     ),
     "an unknown key of an environment": (
         "small.toml",
@@ -280,6 +296,33 @@ def test_an_environment_without_a_lock(folder):
     loaded = stack.load("small")
     with pytest.raises(UsageError, match=r"environment main has no lock small\.main\.txt"):
         _ = loaded.locks
+
+
+def test_a_lock_that_can_t_be_read(folder):
+    (folder / "locks" / "small.main.txt").write_text("# a\nnumpy\n")
+    with pytest.raises(UsageError, match=r"^small\.main\.txt: line 2: .*'numpy'$") as caught:
+        _ = stack.load("small").locks
+    assert caught.value.hint == "make it: invoke lock --stack small --environment main"
+
+
+@pytest.mark.parametrize(
+    ("taken", "pythons"),
+    [
+        (">=3.11,<3.14", ("3.11.0", "3.12.0", "3.13.0")),
+        (">=3.11.4,!=3.12.*,<3.14", ("3.11.4", "3.13.0")),
+        ("==3.10.*", ("3.10.0",)),
+        (">=3.13", ("3.13.0", "3.14.0")),
+    ],
+)
+def test_a_lock_is_for_each_python_of_the_range(taken, pythons):
+    assert stack.Environment(python=taken, requirements=()).pythons == pythons
+
+
+@pytest.mark.parametrize(
+    ("python", "takes"), [("3.11.3", False), ("3.11.4", True), ("3.14.9", True), ("3.15.0", False)]
+)
+def test_an_environment_takes_the_pythons_that_it_is_locked_for(python, takes):
+    assert stack.Environment(python=">=3.11.4", requirements=()).takes(python) is takes
 
 
 def test_the_lock_s_hash_follows_every_byte_of_it():

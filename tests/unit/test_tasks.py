@@ -55,7 +55,9 @@ def listed():
 
 
 def test_the_tasks_that_there_are():
-    assert {"provision", "plan", "apply", "verify", "facts", "lab.up", "lab.down"} <= set(ARGUMENTS)
+    ours = {"provision", "plan", "apply", "cancel", "rollback", "history", "verify", "facts"}
+    ours |= {"lock", "check-stack"}
+    assert set(ARGUMENTS) == ours | {"lab.up", "lab.down", "lab.status", "lab.ssh"}
 
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
@@ -118,6 +120,9 @@ def test_an_unreachable_host_never_ends_0(tmp_path, invoke):
     [
         (["verify", "--host", "zz"], "inventory.yaml: there is no host 'zz'"),
         (["apply", "none.json"], "none.json: can't be read as a plan"),
+        (["lock", "--check", "--stack", "zz"], "there is no stack 'zz' in provision/stacks"),
+        (["check-stack", "--stack", "zz"], "there is no stack 'zz' in provision/stacks"),
+        (["check-stack", "--host", "zz"], "inventory.yaml: there is no host 'zz'"),
     ],
 )
 def test_wrong_input_ends_2(invoke, tmp_path, argv, words):
@@ -148,6 +153,27 @@ def test_a_command_s_code_is_the_task_s(code, monkeypatch):
     with pytest.raises(tasks.Exit) as caught:
         tasks.verify(Context())
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        (
+            "apply",
+            {"file": "x.json", "wait": True},
+            ((Path("x.json"),), {"verbose": False, "wait": True}),
+        ),
+        ("cancel", {"host": ["a"]}, ((["a"], ()), {})),
+        ("history", {"run": "r1"}, (((), ()), {"run": "r1", "json": False})),
+    ],
+)
+def test_what_a_task_is_told_reaches_its_command(monkeypatch, name, given, expected):
+    from provision import commands
+
+    seen = []
+    monkeypatch.setattr(commands, name, lambda *args, **options: seen.append((args, options)))
+    getattr(tasks, name)(Context(), **given)
+    assert seen == [expected]
 
 
 def test_options_reach_the_command(monkeypatch):

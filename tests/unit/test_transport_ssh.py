@@ -1,19 +1,14 @@
 """Commands over SSH: a real server on this computer, and what sudo, jumps and faults do to them."""
 
-import dataclasses
 import socket
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from sshd import PASSWORD
 
-from conftest import known_line
 from provision.errors import ProvisionError, TransportError
-from provision.transport import proxy, sudo
 from provision.transport import ssh as ssh_module
-from provision.transport.address import Address
+from provision.transport import sudo
 
 
 def cost(ssh):
@@ -138,15 +133,6 @@ def test_small_packets_are_not_held_back(login, monkeypatch):
     monkeypatch.delattr(socket.socket, "connect")  # the tests' own remedy
     sock = login().client.get_transport().sock
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-@pytest.fixture
-def waits(monkeypatch):
-    """The pauses between attempts, none of which is made."""
-    made = []
-    clock = SimpleNamespace(sleep=made.append, monotonic=time.monotonic)
-    monkeypatch.setattr(ssh_module, "time", clock)
-    return made
 
 
 def test_a_server_that_hangs_up_at_first_is_tried_again(login, server, waits):
@@ -298,127 +284,3 @@ def test_what_a_command_itself_says_of_passwords_is_its_own(login, server, passw
     run_as_root(ssh)
     said = ssh.run(("cat",), b"fail: a password is required", deadline=10, root=True)
     assert said.exit == 7
-
-
-# --- through another host ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def behind(gate, login, keys, tmp_path):
-    """Makes a login to the server through another one."""
-
-    def make(*, known="gate", offer="user", **fields):
-        file = tmp_path / "known_gates"
-        if known:
-            file.write_text(known_line(f"[127.0.0.1]:{gate.port}", keys[known][1]))
-        jump = Address(
-            hostname="127.0.0.1",
-            port=gate.port,
-            user="ops",
-            identities=(str(keys[offer][0]),),
-            known_hosts=(file,),
-        )
-        return login(jump=dataclasses.replace(jump, **fields))
-
-    return make
-
-
-def test_a_host_behind_another_is_one_session(behind, server, gate):
-    ssh = behind()
-    assert ssh.run(("cat",), b"x", deadline=10).out == "x"
-    assert list(gate.forwarded.values()) == [("127.0.0.1", server.port)]
-    assert (server.commands, gate.commands) == (["cat"], [])
-    assert cost(ssh) == (1, 1)
-
-
-def test_the_host_in_between_is_believed_no_more_than_any_other(behind, server):
-    assert "the host key of 127.0.0.1 is not known" in refused(behind(known=None)).what
-    assert "has CHANGED" in refused(behind(known="other")).what
-    assert server.logins == []
-
-
-def test_the_host_in_between_refuses_us(behind):
-    error = refused(behind(offer="other"))
-    assert error.what == "h: ops@127.0.0.1 refuses us"
-    assert "other" in error.hint
-
-
-def test_the_host_in_between_can_t_be_reached(behind):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert str(port) in refused(behind(port=port)).what
-
-
-def test_leaving_a_host_leaves_the_host_in_between_too(behind):
-    ssh = behind()
-    ssh.run(("cat",), b"", deadline=10)
-    between = ssh._connection.gateway
-    ssh.close()
-    assert not between.is_connected
-
-
-def test_a_login_that_fails_leaves_the_host_in_between(behind, gate, server):
-    server.user_key = None
-    refused(behind())
-    gate.logins[0].join(10)
-    assert not gate.logins[0].is_alive()
-
-
-def test_leaving_a_host_whose_way_is_gone(login, monkeypatch):
-    """paramiko says goodbye through the host in between, which may have hung up."""
-    ssh = login()
-    with monkeypatch.context() as patch:
-        patch.setattr(ssh.client.get_transport().packetizer, "close", gone)
-        ssh.close()
-
-
-def gone():
-    raise EOFError
-
-
-# --- a proxy command ---------------------------------------------------------------------------
-
-PIPE = """\
-import socket, sys, threading
-there = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-def back():
-    while chunk := there.recv(65536):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-threading.Thread(target=back, daemon=True).start()
-while chunk := sys.stdin.buffer.raw.read(65536):
-    there.sendall(chunk)
-"""
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("nc %h %p", "nc gpu01.example 2200"),
-        ("ssh -l %r %n", "ssh -l ops gpu"),
-        ("ncat --proxy ~/%%h%% %x %", "ncat --proxy ~/%h% %x %"),
-    ],
-)
-def test_a_proxy_command_is_told_where_to_go(command, expected):
-    address = Address(hostname="gpu01.example", port=2200, user="ops", name="gpu")
-    assert proxy.expand(command, address) == expected
-
-
-def test_a_host_behind_a_proxy_command(login, server, tmp_path):
-    Path(tmp_path / "pipe.py").write_text(PIPE)
-    command = f"python3 {tmp_path}/pipe.py %h %p"
-    ssh = login(proxy_command=command)
-    assert ssh.run(("cat",), b"x", deadline=10).out == "x"
-    ssh.close()
-    assert ssh.run(("cat",), b"y", deadline=10).out == "y"
-
-
-def test_a_proxy_command_that_fails(login, waits):
-    start = time.monotonic()
-    assert "can't be reached" in refused(login(proxy_command="false")).what
-    assert time.monotonic() - start < ssh_module.CONNECT_TIMEOUT
-
-
-def test_a_proxy_command_without_a_shell(login, monkeypatch):
-    monkeypatch.setenv("SHELL", "/no/such/shell")
-    assert refused(login(proxy_command="cat")).what.endswith("No such file or directory")

@@ -9,23 +9,12 @@ import sys
 import zipfile
 
 import pytest
-from samples import WANT, Says
+from samples import WANT, Says, frames
 
 from provision import facts, resources, wire
 from provision.errors import ProvisionError
+from provision.remote import entry, journal, runner
 from provision.transport.recorded import Recorded
-
-
-def frames(data):
-    """What stands behind the mark, frame by frame."""
-    assert data.startswith(wire.MARK)
-    data = data.removeprefix(wire.MARK)
-    found = []
-    while data:
-        length, data = int.from_bytes(data[:8], "big"), data[8:]
-        found.append(data[:length])
-        data = data[length:]
-    return found
 
 
 def modules():
@@ -172,9 +161,70 @@ def test_an_error_event_of_the_host_is_an_error_here():
 
 
 def test_a_followed_run_s_lines_are_events():
-    events = [{"event": "following", "run": "r"}, {"event": "end", "ok": True}]
+    events = [{"event": "following", "run": "r", "lines": 0}, {"event": "end", "result": "done"}]
     host = Recorded("h", [('"do": "follow", "run": "r"', [json.dumps(e) for e in events])])
     assert list(wire.follow(host, "r")) == events
+
+
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        ({}, {"events": 0, "lines": 0}),
+        ({"events": 3, "lines": 7}, {"events": 3, "lines": 7}),
+        ({"lines": None}, {"events": 0, "lines": None}),
+    ],
+)
+def test_a_host_is_told_what_is_known_of_the_run_to_follow(known, asked):
+    host = Says('{"event":"following","run":"r","lines":0}')
+    list(wire.follow(host, "r", **known))
+    assert json.loads(frames(host.stdin)[1]) == {"do": "follow", "run": "r", **asked}
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_whether_a_run_was_asked_to_stop(answer):
+    host = Says(json.dumps({"cancelled": answer}))
+    assert wire.cancel(host, "r", "me@here") is answer
+    assert json.loads(frames(host.stdin)[1]) == {"do": "cancel", "run": "r", "by": "me@here"}
+
+
+def test_the_latest_runs_of_a_host_s_journal():
+    host = Says('{"events":[{"event":"start","run":"r"}]}')
+    assert wire.history(host, 20) == [{"event": "start", "run": "r"}]
+    assert json.loads(frames(host.stdin)[1]) == {"do": "history", "runs": 20}
+
+
+@pytest.fixture
+def answers(places, monkeypatch, capsys):
+    """What a host whose journal has one run, which goes on, answers to a request."""
+    monkeypatch.setattr(entry.os, "_exit", lambda code: None)
+    journal.append("r1", "start", who="me@here")
+    lock = runner.take_lock(0.0)
+    places.ACTIVE.write_text(json.dumps({"run": "r1"}))
+
+    def ask(**request):
+        text = json.dumps(request).encode()
+        entry.main(io.BytesIO(len(text).to_bytes(8, "big") + text), b"")
+        return json.loads(capsys.readouterr().out)
+
+    yield ask
+    lock.close()
+
+
+def test_a_host_answers_whether_its_run_was_asked_to_stop(answers, places):
+    assert answers(do="cancel", run="r0", by="them@there") == {"cancelled": False}
+    assert answers(do="cancel", run="r1", by="them@there") == {"cancelled": True}
+    assert json.loads(places.CANCEL.read_text()) == {"run": "r1", "by": "them@there"}
+
+
+def test_a_host_answers_with_its_journal(answers):
+    (event,) = answers(do="history", runs=5)["events"]
+    assert (event["run"], event["event"], event["who"]) == ("r1", "start", "me@here")
+
+
+def test_a_host_follows_from_what_is_known(answers, monkeypatch):
+    monkeypatch.setattr(entry, "follow", lambda run, say, **known: say({"run": run, **known}))
+    said = answers(do="follow", run="r1", events=2, lines=None)
+    assert said == {"run": "r1", "events": 2, "lines": None}
 
 
 def test_apt_is_asked_about_each_transaction_s_words():

@@ -16,6 +16,7 @@ from provision.remote.collectors import (
     gpus,
     iommu,
     journal,
+    kept,
     kernel,
     memory,
     nvml,
@@ -53,6 +54,7 @@ COLLECTORS: list[ModuleType] = [
     environments,
     uv,
     journal,
+    kept,
     run,
 ]
 """In the order in which the facts are shown."""

@@ -15,6 +15,8 @@ NAME = "boot"
 IMAGE = "vmlinuz-"
 INHIBIT = Path("/run/systemd/inhibit")
 """A file of KEY=VALUE lines for each inhibitor that logind holds."""
+PIPE = ".ref"
+"""Suffix of the pipe beside each, which stays open as long as it holds: never to be read."""
 LEFTOVERS = (".old", ".bak", ".dpkg-new", ".dpkg-tmp", ".dpkg-bak")
 """Suffixes of images that GRUB sorts behind their namesakes or never lists."""
 
@@ -26,15 +28,14 @@ def collect(_query: Query) -> dict[str, Any]:
         "next_kernel": newest(names("/boot")),
         "cmdline": need("/proc/cmdline"),
         "uptime": parse_uptime(need("/proc/uptime")),
-        "inhibitors": _inhibitors(),
+        "inhibitors": inhibitors(INHIBIT),
     }
 
 
-def _inhibitors() -> list[str]:
-    """Beside each lies a pipe, its `.ref`, that nobody ever writes to: reading it would hang."""
-    files = [name for name in names(INHIBIT) if not name.endswith(".ref")]
-    found = [parse_inhibitor(read(INHIBIT / name) or "") for name in files]
-    return [one for one in found if one]
+def inhibitors(folder: Path) -> list[str]:
+    """Everybody who forbids a shutdown, and why."""
+    texts = [read(folder / name) for name in names(folder) if not name.endswith(PIPE)]
+    return [line for text in texts if (line := parse_inhibitor(text or ""))]
 
 
 def newest(files: Iterable[str]) -> str | None:
@@ -61,8 +62,11 @@ def parse_inhibitor(text: str) -> str | None:
 
 
 def _unescaped(text: str) -> str:
-    """As systemd's cescape wrote it, for what people name themselves: octal and hex bytes."""
-    return re.sub(r"\\x([0-9a-f]{2})", lambda found: chr(int(found[1], 16)), text)
+    """As people wrote it: systemd escapes that as C does, newer ones quote it as a shell does."""
+    if text.startswith('"'):
+        text = re.sub(r'\\(["\\$`])', r"\1", text[1:-1])
+    characters = text.encode().decode("unicode_escape", "replace")
+    return characters.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def parse_uptime(text: str) -> float:

@@ -1,18 +1,20 @@
-"""Which release of each Python environment is current, and what it really contains."""
+"""Which release of each Python environment is current, and what it really contains.
+
+What moved since it was sealed is looked at more closely: by whom, and what it breaks.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable
+import time
 from pathlib import Path
 from typing import Any
 
-from provision.remote import record
+from provision.remote import release as sealed
 from provision.remote.collectors.reading import NOT_THERE, names, read
-from provision.remote.command import Failed
-from provision.remote.paths import MANIFEST
+from provision.remote.command import Failed, run
 from provision.remote.probe import Query
 
 NAME = "environments"
@@ -20,11 +22,19 @@ KEYS = ("lock", "python", "files")
 NOTHING: dict[str, Any] = {
     "release": None,
     "lock": None,
+    "wheels": {},
     "python": None,
     "intact": False,
+    "changes": [],
     "distributions": {},
+    "moved": {},
+    "broken": None,
 }
 """What is current before the first switch."""
+NAMED = 20
+"""Changed files that are named."""
+IMPORT_PATIENCE = 20.0
+"""Seconds for one import: within what a collector has."""
 
 
 def collect(query: Query) -> dict[str, Any]:
@@ -33,7 +43,8 @@ def collect(query: Query) -> dict[str, Any]:
 
 def describe(root: Path) -> dict[str, Any] | None:
     """The release that `current` points to, and all that were begun; None where there is none."""
-    releases = names(root / "releases")
+    begun = {name: _sealed_at(root / "releases" / name) for name in names(root / "releases")}
+    releases = {name: None if at is None else spelt(at) for name, at in begun.items()}
     try:
         current = (root / "current").readlink()
     except NOT_THERE:
@@ -41,44 +52,85 @@ def describe(root: Path) -> dict[str, Any] | None:
     return {**_release(root / current), "releases": releases}
 
 
-def _release(release: Path) -> dict[str, Any]:
-    manifest = parse_manifest(read(release / MANIFEST))
+def _sealed_at(folder: Path) -> float | None:
+    """Seconds since the epoch; None for one that was never finished."""
+    try:
+        return round((folder / sealed.MANIFEST).stat().st_mtime, 3)
+    except NOT_THERE:
+        return None
+
+
+def spelt(at: float) -> str:
+    """A time as text that sorts as the time does."""
+    seconds, fraction = divmod(at, 1.0)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{fraction * 1000:03.0f}Z"
+
+
+def _release(folder: Path) -> dict[str, Any]:
+    manifest = parse_manifest(read(folder / sealed.MANIFEST))
+    site = _site(folder / "lib")
+    intact = sealed.intact(folder, manifest["files"])
+    since = _sealed_at(folder)
+    moved = {} if intact or since is None else _moved(site, since)
     return {
-        "release": release.name,
-        "lock": manifest["lock"],
-        "python": manifest["python"],
-        "intact": manifest["files"] == record.stamp(release),
-        "distributions": parse_distributions(_packages(release / "lib")),
+        "release": folder.name,
+        **{name: manifest[name] for name in ("lock", "wheels", "python")},
+        "intact": intact,
+        "changes": [] if intact else _changes(folder),
+        "distributions": sealed.parse_distributions(os.listdir(site)),  # noqa: PTH208
+        "moved": moved,
+        "broken": _broken(folder, site) if "numpy" in moved else None,
     }
 
 
-def _packages(library: Path) -> list[str]:
-    """What lies in the release's site-packages."""
-    folders = [library / name / "site-packages" for name in names(library) if "python" in name]
-    if not folders:
-        raise Failed(f"{library} has no Python")
-    return [name for folder in folders for name in os.listdir(folder)]  # noqa: PTH208
+def _site(library: Path) -> Path:
+    """The release's site-packages."""
+    for name in names(library):
+        if name.startswith("python"):
+            return library / name / "site-packages"
+    raise Failed(f"{library} has no Python")
 
 
-def parse_manifest(text: str | None) -> dict[str, str | None]:
-    """The lock's sha256, the Python version, and the stamp of all files.
+def _changes(folder: Path) -> list[dict[str, str]]:
+    try:
+        return sealed.changes(folder)[:NAMED]
+    except (*NOT_THERE, ValueError):
+        return []
+
+
+def _moved(site: Path, since: float) -> dict[str, dict[str, Any]]:
+    """Distributions that were put there after the release was sealed: by which tool, and when."""
+    found = {}
+    for folder in site.glob("*.dist-info"):
+        at = folder.stat().st_mtime
+        if at > since:
+            (name,) = sealed.parse_distributions([folder.name])
+            found[name] = {"by": read(folder / "INSTALLER") or "unknown", "at": round(at, 3)}
+    return found
+
+
+def _broken(folder: Path, site: Path) -> str | None:
+    """What Numba says of the NumPy that came under it, in its own words, and what it takes."""
+    metadata = next(iter(site.glob("numba-*.dist-info/METADATA")), None)
+    if metadata is None:
+        return None
+    argv = [str(folder / "bin/python"), "-I", "-c", "import numba"]
+    said = run(argv, timeout=IMPORT_PATIENCE)
+    if not said.exit or not said.err.strip():
+        return None
+    window = re.search(r"^Requires-Dist: (numpy\b.*)$", metadata.read_text("utf-8"), re.MULTILINE)
+    takes = f"; numba requires {window[1]}" if window else ""
+    return said.err.strip().splitlines()[-1] + takes
+
+
+def parse_manifest(text: str | None) -> dict[str, Any]:
+    """The lock's sha256, the Python version, the digest of all files, and the wheels of our own.
 
     All None where the manifest is gone or damaged: the release is then no release of ours.
     """
     try:
         manifest = json.loads(text or "")
-        return {name: str(manifest[name]) for name in KEYS}
-    except (ValueError, KeyError, TypeError):
-        return dict.fromkeys(KEYS)
-
-
-def parse_distributions(entries: Iterable[str]) -> dict[str, str]:
-    """Normalised name (PEP 503) → version, from names such as 'torch-2.9.1+cu130.dist-info'."""
-    found: dict[str, str] = {}
-    for folder in sorted(name for name in entries if name.endswith(".dist-info")):
-        name, _, version = folder.removesuffix(".dist-info").rpartition("-")
-        normal = re.sub(r"[-_.]+", "-", name).lower()
-        if not name or normal in found:
-            raise Failed(f"{folder} is damaged or a second version of the same distribution")
-        found[normal] = version
-    return found
+        wheels = {str(name): str(sha256) for name, sha256 in manifest["wheels"].items()}
+        return {**{name: str(manifest[name]) for name in KEYS}, "wheels": wheels}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {**dict.fromkeys(KEYS), "wheels": {}}

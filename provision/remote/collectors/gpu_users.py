@@ -27,8 +27,14 @@ def collect(_query: Query) -> list[dict[str, Any]]:
             "unit": parse_unit(read(PROC / pid / "cgroup") or ""),
         }
         for pid in names(PROC)
-        if pid.isdigit() and any(path.startswith(DEVICE) for path in _open(pid))
+        if pid.isdigit() and any(path.startswith(DEVICE) for path in _open(pid)) and not _ours(pid)
     ]
+
+
+def _ours(pid: str) -> bool:
+    """Whether the probe itself started it: its nvidia-smi runs at this very moment."""
+    after_name = (read(PROC / pid / "stat") or "").rpartition(")")[2]
+    return after_name.split()[1:2] == [str(os.getpid())]
 
 
 def _open(pid: str) -> Iterator[str]:
@@ -46,8 +52,11 @@ def _open(pid: str) -> Iterator[str]:
 
 
 def parse_unit(cgroup: str) -> str | None:
-    """The systemd unit that a process belongs to, from its /proc/PID/cgroup."""
+    """The host's own unit that a process belongs to, from its /proc/PID/cgroup.
+
+    Those of a user's manager or of a container stand below it: the host's can't stop them.
+    """
     for path in MANAGER.findall(cgroup):
-        if units := UNIT.findall(path):
-            return str(units[-1])
+        if unit := UNIT.search(path):
+            return unit[1]
     return None

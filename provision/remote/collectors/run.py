@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from provision.remote.command import Failed, Missing
+from provision.remote.lock import held
 from provision.remote.paths import ACTIVE
 from provision.remote.probe import Query
-from provision.remote.runner import held
 
 NAME = "run"
 PATIENCE = 2.0

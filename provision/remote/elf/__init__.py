@@ -1,0 +1,1 @@
+"""Proves CUDA extensions from their files alone: without a GPU, and without importing them."""

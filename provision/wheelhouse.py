@@ -1,0 +1,117 @@
+"""The wheels that were built here: what each is, and which one fits a lock. Pure but for `load`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+from pydantic import ValidationError
+
+from provision.errors import ProvisionError, UsageError
+from provision.stack import Sha256, Table
+
+FOLDER = Path(__file__).parents[1] / "wheels" / "dist"
+
+
+class Manifest(Table):
+    """What stands beside every built wheel, as WHEEL.json."""
+
+    file: str
+    """The wheel's file name; name, version, Python and platform stand in it."""
+    sha256: Sha256
+    size: int
+    """Bytes."""
+    requires: tuple[str, ...]
+    """Its Requires-Dist: among them the exact torch that it was built against."""
+    archs: tuple[str, ...]
+    """GPU architectures that it has kernels for, such as '12.0'."""
+
+    @property
+    def name(self) -> str:
+        """The distribution, normalised."""
+        return str(parse_wheel_filename(self.file)[0])
+
+    @property
+    def version(self) -> str:
+        """Its version, local label included."""
+        return str(parse_wheel_filename(self.file)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """Why no wheel fits."""
+
+    reason: str
+
+
+def load(folder: Path = FOLDER) -> tuple[Manifest, ...]:
+    """All wheels that were built. Raises UsageError for a manifest that can't be read."""
+    return tuple(_read(path) for path in sorted(folder.glob("*.whl.json")))
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        found = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        parse_wheel_filename(found.file)
+    except (OSError, ValueError, ValidationError) as error:
+        said = str(error).splitlines()[0]
+        raise UsageError(
+            f"{path}: not a wheel's manifest: {said}",
+            hint="take the file away, and build the wheel anew",
+        ) from error
+    return found
+
+
+def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> bytes:
+    """A built wheel's bytes. Raises ProvisionError when its file is gone or damaged."""
+    (wheel,) = {w.file for w in wheels if w.sha256 == sha256}
+    path = folder / wheel
+    found = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(found).hexdigest() != sha256:
+        raise ProvisionError(
+            f"{path}: is gone or damaged: its manifest states sha256 {sha256}",
+            hint="take the manifest away, too, and build the wheel anew",
+        )
+    return found
+
+
+def fitting(
+    wheels: Iterable[Manifest], wanted: str, versions: Mapping[str, str], python: str
+) -> Manifest | Unfit:
+    """The newest wheel that satisfies a requirement, beside these versions, on this Python."""
+    requirement = Requirement(wanted)
+    named = [w for w in wheels if w.name == canonicalize_name(requirement.name)]
+    of_version = [w for w in named if requirement.specifier.contains(w.version, prereleases=True)]
+    if not of_version:
+        return Unfit("nobody has built this wheel yet")
+    reasons = [(wheel, _misfit(wheel, versions, python)) for wheel in of_version]
+    fits = [wheel for wheel, reason in reasons if not reason]
+    if not fits:
+        return Unfit(f"the wheelhouse has {reasons[-1][0].file}, but {reasons[-1][1]}")
+    return max(fits, key=lambda wheel: Version(wheel.version))
+
+
+def _misfit(wheel: Manifest, versions: Mapping[str, str], python: str) -> str:
+    """Why a wheel can't join an environment; '' when it can."""
+    major, minor = python.split(".")[:2]
+    tags = parse_wheel_filename(wheel.file)[3]
+    if not any(
+        tag.interpreter in (f"cp{major}{minor}", "py3") or tag.abi == "abi3" for tag in tags
+    ):
+        return f"it is not for Python {major}.{minor}"
+    for text in wheel.requires:
+        needs = Requirement(text)
+        there = versions.get(canonicalize_name(needs.name))
+        if needs.marker and not needs.marker.evaluate():
+            continue
+        if there is None:
+            return f"it needs {needs}, which the lock has not"
+        if not needs.specifier.contains(there, prereleases=True):
+            return f"it was built for {needs}, and the lock has {needs.name} {there}"
+    return ""

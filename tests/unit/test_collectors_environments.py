@@ -1,0 +1,136 @@
+"""What the probe says of environments: the release that counts, and who changed what in it."""
+
+import json
+import os
+
+import pytest
+from samples import accepted
+
+from provision import facts
+from provision.remote import release
+from provision.remote.collectors import environments
+from provision.remote.command import Failed
+
+SEALED_AT = 1.7e9
+
+
+@pytest.fixture
+def root(tmp_path):
+    """An environment whose newer release is current and sealed; the older was left half made."""
+    current = tmp_path / "releases/abc-2"
+    for name in ("Flash_Attn-2.8.3.dist-info", "torch-2.9.1+cu130.dist-info", "torch"):
+        folder = current / "lib/python3.12/site-packages" / name
+        folder.mkdir(parents=True)
+        os.utime(folder, (SEALED_AT - 10, SEALED_AT - 10))
+    (current / "bin").mkdir()
+    release.seal(current, {"lock": "00ff", "wheels": {"flash-attn": "11"}, "python": "3.12.12"})
+    os.utime(current / release.MANIFEST, (SEALED_AT, SEALED_AT))
+    (tmp_path / "releases/abc-1").mkdir()
+    (tmp_path / "current").symlink_to("releases/abc-2")
+    return tmp_path
+
+
+def described(root):
+    """What the controller makes of it."""
+    return accepted("environments", {"main": environments.describe(root)})["main"]
+
+
+def site(root):
+    return root / "current/lib/python3.12/site-packages"
+
+
+def test_environments(root):
+    asked = {"environments": {"main": str(root), "other": str(root / "none")}}
+    assert accepted("environments", environments.collect(asked)) == {
+        "main": facts.Environment(
+            release="abc-2",
+            lock="00ff",
+            wheels={"flash-attn": "11"},
+            python="3.12.12",
+            intact=True,
+            changes=[],
+            distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
+            moved={},
+            broken=None,
+            releases={"abc-1": None, "abc-2": "2023-11-14T22:13:20.000Z"},
+        ),
+        "other": None,
+    }
+
+
+def test_before_the_first_switch(root):
+    (root / "current").unlink()
+    found = described(root)
+    assert (found.release, found.lock, found.python, found.wheels) == (None, None, None, {})
+    assert found.releases == {"abc-1": None, "abc-2": "2023-11-14T22:13:20.000Z"}
+
+
+def test_without_a_manifest(root):
+    (root / "current" / release.MANIFEST).unlink()
+    found = described(root)
+    assert (found.release, found.lock, found.intact) == ("abc-2", None, False)
+    assert found.releases["abc-2"] is None
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"lock": "00ff"}', '{"wheels": 1}'])
+def test_a_manifest_that_is_gone_or_damaged_says_nothing(text):
+    nothing = {"lock": None, "python": None, "files": None, "wheels": {}}
+    assert environments.parse_manifest(text) == nothing
+
+
+def test_a_file_that_was_added(root):
+    (site(root) / "torch/late.py").touch()
+    found = described(root)
+    assert found.intact is False
+    assert found.changes == [
+        facts.FileChange(path="lib/python3.12/site-packages/torch/late.py", what="added")
+    ]
+
+
+def test_a_release_whose_list_of_files_is_gone_is_not_intact_and_names_none(root):
+    (site(root) / "torch/late.py").touch()
+    (root / "current" / release.FILES).unlink()
+    found = described(root)
+    assert (found.intact, found.changes) == (False, [])
+
+
+def test_who_put_a_distribution_there_and_when(root):
+    folder = site(root) / "numpy-2.4.0.dist-info"
+    folder.mkdir()
+    (folder / "INSTALLER").write_text("pip\n")
+    os.utime(folder, (SEALED_AT + 60, SEALED_AT + 60))
+    found = described(root)
+    assert found.moved == {"numpy": facts.Moved(by="pip", at=SEALED_AT + 60)}
+    assert found.broken is None  # no Numba is there to complain
+
+
+def test_what_numba_says_of_another_numpy(root):
+    python = root / "current/bin/python"
+    python.write_text(
+        "#!/bin/sh\necho 'Numba needs NumPy 2.2 or less. Got NumPy 2.4.' >&2\nexit 1\n"
+    )
+    python.chmod(0o755)
+    numba = site(root) / "numba-0.61.2.dist-info"
+    numba.mkdir()
+    (numba / "METADATA").write_text("Name: numba\nRequires-Dist: numpy<2.3,>=1.24\n")
+    os.utime(numba, (SEALED_AT - 10, SEALED_AT - 10))
+    (site(root) / "numpy-2.4.0.dist-info").mkdir()
+    assert described(root).broken == (
+        "Numba needs NumPy 2.2 or less. Got NumPy 2.4.; numba requires numpy<2.3,>=1.24"
+    )
+
+
+def test_a_distribution_that_is_there_twice():
+    with pytest.raises(Failed, match="second version"):
+        environments.parse_distributions(["a_b-1.dist-info", "A.b-2.dist-info"])
+
+
+def test_a_release_without_python(root):
+    (root / "current/lib").rename(root / "current/library")
+    with pytest.raises(Failed, match="has no Python"):
+        environments.describe(root)
+
+
+def test_the_manifest_is_json_that_names_what_joined(root):
+    manifest = json.loads((root / "current" / release.MANIFEST).read_text())
+    assert manifest["wheels"] == {"flash-attn": "11"}

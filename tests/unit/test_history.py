@@ -1,0 +1,202 @@
+"""What was done on a host: runs out of a journal's events, and as people see them."""
+
+import time
+
+import pytest
+
+from provision import history
+from provision.errors import UsageError
+from provision.report import Report
+
+
+def begun(run="r1", *, at=100.0, changes=("a", "b")):
+    who = {"who": "me@here", "fingerprint": "f", "boot": "x"}
+    return {"event": "start", "run": run, "time": at, **who, "changes": list(changes)}
+
+
+def event(name, run="r1", **fields):
+    return {"event": name, "run": run, "time": 101.0, **fields}
+
+
+FIRST = [event("change", id="a"), event("done", id="a", seconds=1.5)]
+WELL = [
+    *(begun(), *FIRST, event("change", id="b"), event("done", id="b", seconds=2.0)),
+    event("end", result="done", reboot=True) | {"time": 104.0},
+]
+BADLY = [
+    *(begun(), *FIRST, event("change", id="b")),
+    event("failed", id="b", reason="[x] sh exits 1", log=["$ sh", "oops [/x]"]),
+    event("end", result="failed", reboot=False),
+]
+STOPPED = [
+    *(begun(), *FIRST, event("cancelled", by="them@there", before="b")),
+    event("end", result="cancelled", reboot=False),
+]
+KILLED = [begun(), *FIRST, event("change", id="b")]
+
+
+def only(events):
+    (past,) = history.runs(events)
+    return past
+
+
+def test_a_run_with_all_that_was_done():
+    past = only(WELL)
+    assert (past.run, past.who, past.fingerprint) == ("r1", "me@here", "f")
+    assert (past.started, past.ended, past.result, past.reboot) == (100.0, 104.0, "done", True)
+    assert past.changes == ["a", "b"]
+    assert [(step.id, step.result, step.seconds) for step in past.steps] == [
+        ("a", "done", 1.5),
+        ("b", "done", 2.0),
+    ]
+
+
+def test_a_run_that_failed_says_at_what_and_why():
+    past = only(BADLY)
+    assert (past.result, past.reboot) == ("failed", False)
+    last = past.steps[-1]
+    assert (last.id, last.result, last.seconds) == ("b", "failed", None)
+    assert (last.reason, last.log) == ("[x] sh exits 1", ["$ sh", "oops [/x]"])
+
+
+def test_a_run_that_was_stopped_says_by_whom():
+    past = only(STOPPED)
+    assert (past.result, past.by) == ("cancelled", "them@there")
+    assert [step.id for step in past.steps] == ["a"]
+
+
+def test_a_run_without_an_end():
+    past = only(KILLED)
+    assert (past.result, past.ended) == ("no end", None)
+    assert past.steps[-1].result == "begun"
+
+
+def test_a_change_that_is_done_twice_ends_where_it_was_begun_last():
+    twice = [begun(), *FIRST, event("change", id="a"), event("failed", id="a", reason="r")]
+    assert [step.result for step in only(twice).steps] == ["done", "failed"]
+
+
+def test_runs_that_overlap_are_told_apart_in_the_order_of_their_starts():
+    late = [begun("r2", at=200.0), event("end", "r2", result="failed", reboot=False)]
+    found = history.runs([*WELL[:3], *late, *WELL[3:]])
+    assert [(past.run, past.result) for past in found] == [("r1", "done"), ("r2", "failed")]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"event": 5, "run": "r1"},
+        {"event": "dance", "run": "r1"},
+        {"event": "done", "run": "r1", "id": "never begun", "seconds": 1.0},
+        {"event": "failed", "run": "r1", "id": "never begun"},
+        {"event": "end", "run": "never begun", "result": "stale", "reboot": False},
+        {"event": "change", "run": "never begun", "id": "a"},
+        {"event": "change", "id": "a"},
+    ],
+)
+def test_what_is_no_event_of_a_run_is_passed_over(odd):
+    assert history.runs([odd, *WELL[:-1], odd, WELL[-1]]) == history.runs(WELL)
+
+
+def test_events_that_say_little():
+    past = only([{"event": "start", "run": "r1"}, {"event": "change", "run": "r1", "id": "a"}])
+    assert (past.who, past.started, past.changes) == ("?", 0.0, [])
+    past = only([begun(), FIRST[0], event("failed", id="a"), event("end")])
+    assert (past.steps[0].reason, past.steps[0].log, past.result) == ("", [], "?")
+
+
+def test_a_run_as_data():
+    data = only(BADLY).to_data()
+    assert data["steps"][1]["log"] == ["$ sh", "oops [/x]"]
+    assert (data["run"], data["result"], data["ended"]) == ("r1", "failed", 101.0)
+
+
+def test_all_runs_or_the_one_asked_for():
+    events = [*WELL, begun("r2")]
+    assert [past.run for past in history.select(events, "", "h")] == ["r1", "r2"]
+    assert [past.run for past in history.select(events, "r2", "h")] == ["r2"]
+    assert history.select([], "", "h") == []
+
+
+@pytest.mark.parametrize(
+    ("events", "known"),
+    [([], "none"), ([begun(f"r{n}") for n in range(7)], "r2, r3, r4, r5, r6")],
+)
+def test_a_run_that_the_journal_does_not_have(events, known):
+    with pytest.raises(UsageError) as caught:
+        history.select(events, "r9", "h")
+    assert caught.value.what == "h: its journal has no run r9"
+    assert caught.value.hint == f"the latest: {known}"
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shown(capsys):
+    """The cells of what a report prints of some events, row by row."""
+
+    def call(events, *, whole=False):
+        Report().history("gpu01", history.runs(events), whole=whole)
+        out, err = capsys.readouterr()
+        assert err == ""
+        lines = [line for line in out.splitlines() if "│" in line or "┃" in line]
+        return [[cell.strip() for cell in line.replace("┃", "│").split("│")] for line in lines]
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("events", "done", "result", "took"),
+    [
+        (WELL, "2 of 2", "done, restarted", "4.0 s"),
+        (BADLY, "1 of 2", "failed at b", "1.0 s"),
+        (STOPPED, "1 of 2", "cancelled by them@there", "1.0 s"),
+        (KILLED, "1 of 2", "no end: in b", ""),
+        (KILLED[:-1], "1 of 2", "no end", ""),
+        ([begun(changes=()), event("end", result="done")], "0 of 0", "done", "1.0 s"),
+    ],
+)
+def test_a_run_in_one_row(shown, events, done, result, took):
+    head, row = shown(events)
+    assert head == ["run", "started", "by", "changes", "result", "time"]
+    assert row[0] == "r1"
+    assert row[2:] == ["me@here", done, result, took]
+
+
+def test_when_a_run_was_started_is_told_in_the_time_of_who_looks(shown, monkeypatch):
+    monkeypatch.setenv("TZ", "UTC-3")
+    time.tzset()
+    try:
+        assert shown(WELL)[1][1] == "1970-01-01 03:01:40"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_it_must_be(shown):
+    name = "20261130T042914Z-7e"
+    long = [begun(name), event("change", name, id="driver:" + "5" * 200)]
+    row = shown(long)[1]
+    assert (row[0], row[4]) == (name, "no end: in driver:" + "5" * 200)
+
+
+def test_the_changes_of_a_run_with_the_end_of_a_log(shown):
+    rows = shown(BADLY, whole=True)[2:]
+    assert rows == [
+        ["change", "result", "time"],
+        ["a", "done", "1.5 s"],
+        ["b", "failed: [x] sh exits 1", ""],
+        ["", "| $ sh", ""],
+        ["", "| oops [/x]", ""],
+    ]
+
+
+def test_changes_that_were_not_begun_are_named(shown):
+    assert shown(STOPPED, whole=True)[-1] == ["b", "not begun", ""]
+    assert shown(KILLED, whole=True)[-1] == ["b", "begun", ""]
+
+
+def test_a_host_without_runs_has_an_empty_table(shown):
+    assert shown([], whole=True) == [["run", "started", "by", "changes", "result", "time"]]

@@ -1,0 +1,100 @@
+"""Which of the built wheels fits a lock, and what is said when none does."""
+
+import hashlib
+import json
+
+import pytest
+
+from provision import wheelhouse
+from provision.errors import ProvisionError, UsageError
+from provision.wheelhouse import Manifest, Unfit, fitting
+
+CONTENT = b"a wheel"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+FILE = "flash_attn-2.8.3+cu128torch2.9.1-cp311-cp311-linux_x86_64.whl"
+LOCK = {"torch": "2.9.1", "einops": "0.8.1"}
+
+
+def wheel(file=FILE, requires=("torch==2.9.1", "einops"), sha256=SHA256):
+    return Manifest(file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",))
+
+
+def found(*wheels, wanted="flash-attn==2.8.3", versions=LOCK, python="3.11.2"):
+    return fitting(wheels, wanted, versions, python)
+
+
+def test_a_wheel_is_named_by_its_file():
+    assert (wheel().name, wheel().version) == ("flash-attn", "2.8.3+cu128torch2.9.1")
+
+
+def test_a_wheel_that_fits():
+    assert found(wheel()) == wheel()
+
+
+def test_of_several_the_newest():
+    post = wheel(FILE.replace("2.8.3+", "2.8.3.post1+"))
+    assert found(wheel(), post, wanted="flash-attn>=2.8.3") == post
+
+
+@pytest.mark.parametrize(
+    ("wheels", "asked", "reason"),
+    [
+        ((), {}, "nobody has built this wheel yet"),
+        ((wheel(),), {"wanted": "flash-attn==2.8.4"}, "nobody has built this wheel yet"),
+        ((wheel(),), {"wanted": "other==1"}, "nobody has built this wheel yet"),
+        (
+            (wheel(),),
+            {"versions": LOCK | {"torch": "2.10.0"}},
+            f"the wheelhouse has {FILE}, but it was built for torch==2.9.1, torch 2.10.0",
+        ),
+        (
+            (wheel(),),
+            {"versions": {"torch": "2.9.1"}},
+            f"the wheelhouse has {FILE}, but it needs einops, which the lock has not",
+        ),
+        (
+            (wheel(),),
+            {"python": "3.12.3"},
+            f"the wheelhouse has {FILE}, but it is not for Python 3.12",
+        ),
+    ],
+)
+def test_why_none_fits(wheels, asked, reason):
+    assert found(*wheels, **asked) == Unfit(reason)
+
+
+def test_what_a_marker_excludes_is_not_needed():
+    wanted = wheel(requires=("torch==2.9.1", "triton-windows; sys_platform == 'win32'"))
+    assert found(wanted) == wanted
+
+
+def test_an_extra_s_requirement_is_not_needed():
+    wanted = wheel(requires=("torch==2.9.1", "pytest; extra == 'test'"))
+    assert found(wanted) == wanted
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / FILE).write_bytes(CONTENT)
+    (tmp_path / f"{FILE}.json").write_text(json.dumps(wheel().model_dump()))
+    return tmp_path
+
+
+def test_the_wheelhouse_is_a_folder_of_wheels_and_manifests(folder):
+    assert wheelhouse.load(folder) == (wheel(),)
+    assert wheelhouse.load(folder / "none") == ()
+
+
+def test_a_wheel_s_content_is_held_to_its_manifest(folder):
+    assert wheelhouse.content((wheel(),), SHA256, folder) == CONTENT
+    (folder / FILE).write_bytes(b"another")
+    with pytest.raises(ProvisionError, match="gone or damaged") as caught:
+        wheelhouse.content((wheel(),), SHA256, folder)
+    assert "build the wheel anew" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"file": "a.whl"}', '{"file": 3}'])
+def test_a_manifest_that_is_none(folder, text):
+    (folder / f"{FILE}.json").write_text(text)
+    with pytest.raises(UsageError, match=r"\.whl\.json: not a wheel's manifest"):
+        wheelhouse.load(folder)
