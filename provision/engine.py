@@ -16,7 +16,7 @@ from typing import Any
 
 from provision import resources, wire
 from provision.errors import AccessError, ProvisionError, TransportError
-from provision.facts import Boot, Facts, Journal, Run, parse
+from provision.facts import Boot, Facts, Journal, Run, WrongFacts, parse
 from provision.plan import Plan, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
 from provision.promises import merge
@@ -61,6 +61,14 @@ def look(target: Target) -> Look:
     Where packages are to be installed, apt is asked on the same connection what it would do.
     """
     raw = wire.probe(target.transport, resources.query(target.want))
+    try:
+        return _planned(target, raw)
+    except WrongFacts as error:
+        raise ProvisionError(f"{target.host.name}: {error.what}", hint=error.hint) from error
+
+
+def _planned(target: Target, raw: dict[str, Any]) -> Look:
+    parse(raw)
     raw["facts"].setdefault("simulations", {"status": "absent"})
     planned = plan(target.host.name, target.want, raw)
     # What apt would remove can make another transaction of the next change: it is asked again.

@@ -91,7 +91,7 @@ def _fits(name: str, environment: Environment, python: str) -> None:
 def _release(want: Want, name: str, there: There | None, reason: str, python: str) -> Change:
     lock = want.stack.locks[name]
     past = there.releases if there else []
-    mine = re.compile(rf"{lock.sha256[:12]}-(\d+)")
+    mine = re.compile(rf"{lock.sha256[:12]}-([0-9]{{1,9}})")
     made = [int(found[1]) for one in past if (found := mine.fullmatch(one))]
     release = f"{lock.sha256[:12]}-{max(made, default=0) + 1}"
     root = f"{ROOT}/{name}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from provision.errors import shown
 from provision.facts import Absent, Facts
 from provision.plan import Change, Stage
 from provision.resources import apt_packages, apt_source, driver, toolkits
@@ -81,7 +82,7 @@ def _systemd(want: Want, facts: Facts) -> Iterator[NotKnown]:
 
 def _glibc(want: Want, facts: Facts) -> Iterator[NotKnown]:
     os = known(facts.os, "os")
-    glibc = Version(os.libc.removeprefix("glibc ").split("-")[0])
+    glibc = _version(os.libc.removeprefix("glibc ").split("-")[0])
     for release, toolkit in want.stack.toolkit.items():
         if toolkit.glibc_below and glibc >= Version(toolkit.glibc_below):
             yield NotKnown(
@@ -91,6 +92,13 @@ def _glibc(want: Want, facts: Facts) -> Iterator[NotKnown]:
                 hint=f"choose a stack without CUDA {release} for this host, or a distribution "
                 f"with a glibc below {toolkit.glibc_below}",
             )
+
+
+def _version(text: str) -> Version:
+    try:
+        return Version(text)
+    except ValueError as error:
+        raise NotKnown(f"os: {shown(text)} is no version of glibc", subject="os") from error
 
 
 def _runfile(want: Want, facts: Facts) -> Iterator[NotKnown]:

@@ -172,10 +172,10 @@ def test_a_change_that_fails_is_told_with_reason_log_and_hint():
     [
         ({"event": "lost"}, "h: the run on the host died without an end"),
         (
-            {"event": "end", "ok": False, "reason": "another run holds this host"},
+            {**BAD_END, "reason": "another run holds this host"},
             "h: another run holds this host",
         ),
-        ({"event": "end", "ok": False}, "h: the run failed"),
+        (BAD_END, "h: the run failed"),
     ],
 )
 def test_a_run_that_does_not_end_well(last, what):
