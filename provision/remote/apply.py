@@ -23,6 +23,8 @@ START_PATIENCE = LOCK_PATIENCE + 10.0
 HEARTBEAT = 5.0
 """Seconds of silence after which the follower says that it is alive."""
 POLL = 0.05
+WIDTH = 4000
+"""Characters of a line of output that is told; the log has it whole."""
 
 RUNNER = """\
 import sys
@@ -106,4 +108,4 @@ class _Output:
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         lines = whole.decode("utf-8", "replace").splitlines()
-        return [{"event": "output", "line": line} for line in lines]
+        return [{"event": "output", "line": line[:WIDTH]} for line in lines]

@@ -67,8 +67,11 @@ def test_lines_that_are_no_events_are_passed_over(host):
     journal.append("mine", "start")
     with host.JOURNAL.open("ab") as file:
         file.write(b'{"run": "mine", "ev\n\xff\n[1]\n"mine"\n\n')
+        file.write(b'{"run": "mine"}\n{"run": "mine", "event": 5}\n{"event": "start"}\n')
+        file.write(b"[" * 100_000 + b"\n")
     journal.append("mine", "end")
     assert told(journal.Tail("mine")) == ["start", "end"]
+    assert journal.last_run() == "mine"
 
 
 def test_an_event_behind_a_torn_line_is_not_lost(host):
@@ -163,6 +166,14 @@ def test_the_journal_gets_the_last_lines_of_a_failed_change_alone(host):
         ],
     )
     assert events[-2]["log"] == [str(n) for n in range(30, 50)]
+
+
+def test_the_journal_gets_no_passwords_and_no_endless_lines(host):
+    script = "echo 401 https://user:secret@deb.example/x; printf %9000s x; exit 1"
+    events = carry_out(host, [{"id": "a", "actions": [run(script)]}])
+    _, refused, long = events[-2]["log"]
+    assert refused == "401 https://…@deb.example/x"
+    assert len(long) == runner.WIDTH
 
 
 def test_a_fault_of_ours_fails_the_change_too(host):
