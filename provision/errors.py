@@ -11,6 +11,8 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 
+from provision.remote.masked import masked
+
 DONE = 0
 FAILED = 1
 USAGE = 2
@@ -50,9 +52,9 @@ _repr.maxstring = _repr.maxother = BRIEF
 
 
 def shown(value: object) -> str:
-    """A wrong value as a message has it: in one line, cut short, however large it is."""
+    """A wrong value as a message has it: in one line, cut short, without a URL's password."""
     try:
-        return _repr.repr(value)[:BRIEF]
+        return _repr.repr(masked(value) if isinstance(value, str) else value)[:BRIEF]
     except ValueError:  # Python writes no number of more than 4300 digits
         return "an endless number"
 

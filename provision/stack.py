@@ -9,6 +9,7 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -38,11 +39,22 @@ def _specifiers(text: str) -> str:
     return text
 
 
+def _public(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError("has a login in it, which everybody on the host could read")
+    if not parts.hostname and parts.scheme in ("http", "https"):
+        raise ValueError("names no host")
+    return url
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
 PackageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
 Version = Annotated[str, Field(pattern=r"^[A-Za-z0-9.+~:-]+$")]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
+Public = AfterValidator(_public)
+"""Of a URL: it stands in files that everybody on a host can read, in plans and in the journal."""
 
 
 class Table(BaseModel):
@@ -102,7 +114,7 @@ class Compilers(Table):
 class Repository(Table):
     """An apt repository and the one key that may sign it."""
 
-    url: str = Field(pattern=r"^(https?|file)://[^\s\"']+$")
+    url: Annotated[str, Public, Field(pattern=r"^(https?|file)://[A-Za-z0-9._~:/\[\]@+,%-]+$")]
     fingerprint: Fingerprint
     keyring_sha256: Sha256 | None = None
     """Of the package that brings the key; without it only the fingerprint is held to."""
