@@ -13,14 +13,20 @@ from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version as PythonVersion
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from provision.errors import UsageError
+from provision.errors import UsageError, dotted, shown
 
 FOLDER = Path(__file__).parent / "stacks"
 UV_FILE = FOLDER / "uv.toml"
 
 T = TypeVar("T", bound=BaseModel)
+
+PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([A-Za-z0-9.+!_-]+)", re.MULTILINE)
+ROW = re.compile(PIN.pattern + r"(?:[ \\\n]+--hash=sha256:[0-9a-f]{64})+ *")
+ROW_END = re.compile(r"(?<!\\)\n")
+"""A lock's row goes on in the next line behind a backslash."""
 
 
 def _requirement(text: str) -> str:
@@ -48,10 +54,23 @@ def _public(url: str) -> str:
     return url
 
 
+def _version(text: str) -> str:
+    try:
+        PythonVersion(text)
+    except ValueError as error:
+        raise ValueError("not a version such as '2.41'") from error
+    return text
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
 PackageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
 Version = Annotated[str, Field(pattern=r"^[A-Za-z0-9.+~:-]+$")]
+Release = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
+Origin = Annotated[str, Field(pattern=r"^[A-Za-z0-9 ._-]+$")]
+EnvironmentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+"""It names a folder on hosts, and the lock's file here."""
+Least = Annotated[str, AfterValidator(_version)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Public = AfterValidator(_public)
 """Of a URL: it stands in files that everybody on a host can read, in plans and in the journal."""
@@ -68,13 +87,13 @@ class DriverPackages(Table):
 
     revision: Version
     """What the distribution adds to the driver's version, such as '-1'."""
-    packages: tuple[PackageName, ...]
+    packages: Annotated[tuple[PackageName, ...], Field(min_length=1)]
     tools: PackageName
     """The package that brings nvidia-smi."""
     module: PackageName
     """The package whose installation has DKMS build the kernel module."""
     pinned: tuple[PackageName, ...]
-    archive: str
+    archive: Origin
     """Release origin of the distribution's own archive, whose builds are kept out."""
 
 
@@ -101,7 +120,7 @@ class Toolkit(Table):
     version: Version
     driver: Version
     """Least driver that runs what it builds."""
-    glibc_below: Version | None = None
+    glibc_below: Least | None = None
     """The first glibc whose headers its nvcc can't read."""
 
 
@@ -133,7 +152,7 @@ class System(Table):
     """The part below Python: driver, toolkits, compilers, repositories."""
 
     driver: Driver
-    toolkit: dict[str, Toolkit]
+    toolkit: dict[Release, Toolkit]
     compilers: Compilers
     repository: dict[str, Repository]
     space: dict[str, float]
@@ -146,9 +165,9 @@ class Stack(Table):
     name: str
     system: System
     date: date
-    toolkits: tuple[str, ...]
+    toolkits: tuple[Release, ...]
     """Which of the system's toolkits it wants."""
-    environment: dict[str, Environment]
+    environment: dict[EnvironmentName, Environment]
 
     @property
     def toolkit(self) -> dict[str, Toolkit]:
@@ -174,8 +193,7 @@ class Lock(Table):
     @property
     def versions(self) -> dict[str, str]:
         """Distribution → version."""
-        pins = (line.split(" ")[0] for line in self.text.splitlines() if "==" in line)
-        return dict(pin.split("==", 1) for pin in pins)
+        return dict(PIN.findall(self.text))
 
 
 class Uv(Table):
@@ -190,7 +208,7 @@ def names() -> list[str]:
     return sorted(
         path.stem
         for path in FOLDER.glob("*.toml")
-        if re.search(r"^system *=", path.read_text(), re.MULTILINE)
+        if re.search(rb"^system *=", path.read_bytes(), re.MULTILINE)
     )
 
 
@@ -207,8 +225,9 @@ def load(name: str) -> Stack:
         )
     data = _read(path)
     system = FOLDER / f"{data.get('system')}.toml"
-    if not system.is_file():
-        raise UsageError(f"{path.name}: system: there is no file {system.name} beside it")
+    if system not in FOLDER.glob("*.toml"):
+        beside = dotted((system.name,))
+        raise UsageError(f"{path.name}: system: there is no file {beside} beside it")
     table = validated(System, _read(system), system.name)
     found = validated(Stack, {**data, "name": name, "system": table}, path.name)
     for release in found.toolkits:
@@ -229,19 +248,35 @@ def validated(model: type[T], data: dict[str, Any], file: str) -> T:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{file}: {field}: {first['msg']}, got {first['input']!r}") from error
+        what = f"{file}: {dotted(first['loc'])}: {first['msg']}, got {shown(first['input'])}"
+        raise UsageError(what) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(_text(path))
+    except RecursionError as error:
+        raise UsageError(f"{path.name}: it is nested too deeply") from error
+    except ValueError as error:  # also a number of more than 4300 digits
         raise UsageError(f"{path.name}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path.name}: can't be read: {error}") from error
 
 
 def _lock(stack: str, environment: str) -> Lock:
     path = FOLDER / "locks" / f"{stack}.{environment}.txt"
     if not path.is_file():
         raise UsageError(f"stack {stack}: environment {environment} has no lock {path.name}")
-    return Lock(text=path.read_text())
+    text = _text(path)
+    at = 1
+    for row in ROW_END.split(text):
+        if row.strip() and not row.startswith("#") and not ROW.fullmatch(row):
+            expected = "NAME==VERSION and its --hash=sha256:…"
+            raise UsageError(f"{path.name}:{at}: expected {expected}, got {shown(row)}")
+        at += row.count("\n") + 1
+    return Lock(text=text)
