@@ -28,8 +28,6 @@ PATCHES = range(40)
 
 T = TypeVar("T", bound=BaseModel)
 
-"""A lock's row goes on in the next line behind a backslash."""
-
 
 def _requirement(text: str) -> str:
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 import time
 from collections import Counter
@@ -225,6 +226,9 @@ class Report:
             raise EOFError
         sys.stderr.write(f"\n{question}")
         sys.stderr.flush()
+        # In short waits: a Ctrl-C that comes just before a read would not end it.
+        while not select.select([sys.stdin], [], [], 0.2)[0]:
+            pass
         return sys.stdin.readline()
 
     def history(self, host: str, runs: Sequence[Past], *, whole: bool) -> None:
