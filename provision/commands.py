@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageError
+from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageError, shown
 from provision.fleet import each
 from provision.inventory import Host
 from provision.plan import SCHEMA
@@ -315,7 +315,7 @@ def lab_ssh(name: str, command: str) -> int:
         report = Report()
         report.error(ProvisionError(f"{name}: the lab host is not running", hint="invoke lab.up"))
         return FAILED
-    words = ["ssh", "-F", str(there.ssh_config), name]
+    words = ["ssh", "-F", str(there.ssh_config), "--", name]
     return subprocess.run([*words, command] if command else words, check=False).returncode
 
 
@@ -363,18 +363,28 @@ def _save(file: Path, plans: Mapping[str, Any]) -> None:
 def _saved(file: Path) -> dict[str, Any]:
     try:
         data = json_module.loads(file.read_text(encoding="utf-8"))
-        shape = {"schema": int, "host": str, "fingerprint": str, "rounds": list}
-        if not isinstance(data, dict) or not all(
-            isinstance(data.get(name), kind) for name, kind in shape.items()
-        ):
+        if not _is_plan(data):
             raise ValueError("it holds no plan")
         if data["schema"] != SCHEMA:
-            raise ValueError(f"it is a plan of schema {data['schema']}, expected {SCHEMA}")
-        if not all({"id", "actions"} <= change.keys() for one in data["rounds"] for change in one):
-            raise ValueError("it holds no plan")
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise ValueError(f"it is a plan of schema {shown(data['schema'])}, expected {SCHEMA}")
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(
             f"{file}: can't be read as a plan: {error}",
             hint=f"make one: invoke plan --output {shlex.quote(str(file))}",
         ) from error
-    return data
+    plan: dict[str, Any] = data
+    return plan
+
+
+def _is_plan(data: object) -> bool:
+    match data:
+        case {"schema": int(), "host": str(), "fingerprint": str(), "rounds": [*rounds]}:
+            return all(isinstance(one, list) and all(map(_is_change, one)) for one in rounds)
+    return False
+
+
+def _is_change(data: object) -> bool:
+    match data:
+        case {"id": str(), "actions": [*_]}:
+            return True
+    return False

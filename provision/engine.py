@@ -15,7 +15,7 @@ from typing import Any
 
 from provision import resources, rollback, wheelhouse, wire
 from provision.errors import AccessError, ProvisionError, TransportError
-from provision.facts import Boot, Facts, Journal, Run, parse
+from provision.facts import Boot, Facts, Journal, Run, WrongFacts, parse
 from provision.feed import locked_wheels, uv_wheel
 from provision.follow import (
     RECONNECT_DEADLINE,
@@ -54,6 +54,14 @@ def look(target: Target) -> Look:
     Where packages are to be installed, apt is asked on the same connection what it would do.
     """
     raw = wire.probe(target.transport, resources.query(target.want))
+    try:
+        return _planned(target, raw)
+    except WrongFacts as error:
+        raise ProvisionError(f"{target.host.name}: {error.what}", hint=error.hint) from error
+
+
+def _planned(target: Target, raw: dict[str, Any]) -> Look:
+    parse(raw)
     raw["facts"].setdefault("simulations", {"status": "absent"})
     planned = plan(target.host.name, target.want, raw)
     # What apt would remove can make another transaction of the next change: it is asked again.

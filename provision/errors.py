@@ -9,6 +9,11 @@ ProvisionError            1  the work failed
 
 from __future__ import annotations
 
+import reprlib
+from collections.abc import Sequence
+
+from provision.remote.masked import masked
+
 DONE = 0
 FAILED = 1
 USAGE = 2
@@ -43,3 +48,27 @@ class UsageError(ProvisionError):
     """The user's input is wrong; nothing was touched."""
 
     exit_code = USAGE
+
+
+BRIEF = 80
+"""Characters of a wrong value that a message repeats."""
+_repr = reprlib.Repr()
+_repr.maxstring = _repr.maxother = BRIEF
+
+
+def shown(value: object) -> str:
+    """A wrong value as a message has it: in one line, cut short, without a URL's password."""
+    try:
+        return _repr.repr(masked(value) if isinstance(value, str) else value)[:BRIEF]
+    except ValueError:  # Python writes no number of more than 4300 digits
+        return "an endless number"
+
+
+def dotted(path: Sequence[object]) -> str:
+    """Where a value stands, such as `hosts.a.gpus.count`: in one line, whatever its keys are."""
+    return ".".join(_part(part) for part in path)
+
+
+def _part(part: object) -> str:
+    plain = isinstance(part, int) or (isinstance(part, str) and part.isprintable())
+    return str(part)[:BRIEF] if plain else shown(part)

@@ -9,18 +9,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from provision.errors import ProvisionError
+from provision.errors import ProvisionError, dotted, shown
 
 DIRECTORY = "directory"
 SCHEMA = 1
 """Version of the probe's JSON. Raised when a saved facts file can no longer be read."""
 
 Json = Mapping[str, Any]
+Int = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""What fits into 64 bits, as every size and count of a kernel does; Python's own never end."""
+Float = Annotated[float, Field(allow_inf_nan=False)]
+Moment = Annotated[float, Field(ge=0, lt=2**40)]
+"""Seconds since the epoch; later than this no calendar goes."""
+PackageName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?$")]
+"""As dpkg itself holds names to (pkg_name_is_illegal), with an architecture behind it: such a
+name ends in command lines, where another one could be an option."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class Boot:
     next_kernel: str | None
     """The newest kernel in /boot, which the next boot takes; None where /boot has none."""
     cmdline: str
-    uptime: float
+    uptime: Float
     """Seconds since boot."""
     inhibitors: list[str]
     """Who forbids a shutdown, and why."""
@@ -87,7 +95,7 @@ class Package:
 class Dpkg:
     interrupted: bool
     """/var/lib/dpkg/updates holds an unfinished transaction."""
-    packages: dict[str, Package | None]
+    packages: dict[PackageName, Package | None]
     """Every NVIDIA and CUDA package and every one asked for; one that is missing is not there."""
 
 
@@ -125,7 +133,7 @@ class Apt:
 class File:
     sha256: str
     """Of its content; DIRECTORY where the path is one."""
-    mode: int
+    mode: Int
     """Permission bits, such as 0o644."""
 
 
@@ -146,7 +154,7 @@ class Kernel:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nvml:
-    exit: int
+    exit: Int
     """nvidia-smi's exit status: 0 fine, 9 no module, 18 module and library differ."""
     message: str
     driver: str | None
@@ -167,35 +175,35 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
-    index: int
+    index: Int
     uuid: str
     name: str
     slot: str
     """PCI address such as 0000:06:00.0."""
-    memory_total: int | None
+    memory_total: Int | None
     """MiB, as nvidia-smi prints it."""
-    memory_used: int | None
-    bar1_total: int | None
-    power_limit: float | None
+    memory_used: Int | None
+    bar1_total: Int | None
+    power_limit: Float | None
     """W."""
-    power_limit_default: float | None
-    temperature: int | None
+    power_limit_default: Float | None
+    temperature: Int | None
     """°C."""
     persistence: bool | None
     ecc: bool | None
-    ecc_uncorrectable: int | None
+    ecc_uncorrectable: Int | None
     """Uncorrectable errors since the driver was loaded."""
     remap_pending: bool | None
     remap_failure: bool | None
-    link_gen: int | None
-    link_gen_max: int | None
-    link_width: int | None
-    link_width_max: int | None
-    utilisation: int | None
+    link_gen: Int | None
+    link_gen_max: Int | None
+    link_width: Int | None
+    link_width_max: Int | None
+    utilisation: Int | None
     """Percent."""
     performance_state: str | None
     recovery_action: str | None
-    processes: int
+    processes: Int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,7 +220,7 @@ class GpuUser:
 class Topology:
     links: list[list[str]]
     """links[i][j]: X, PIX, PXB, PHB, NODE, SYS or NV# between GPU i and GPU j."""
-    numa: list[int | None]
+    numa: list[Int | None]
     cpus: list[str]
 
 
@@ -223,13 +231,13 @@ class PciDevice:
     """vendor:device in lower-case hex, such as 10de:2bb5."""
     kind: str
     """Class in lower-case hex, such as 0302."""
-    numa: int | None
+    numa: Int | None
     driver: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Iommu:
-    groups: int
+    groups: Int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -241,27 +249,27 @@ class SecureBoot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    total: int
+    total: Int
     """Bytes."""
-    available: int
+    available: Int
     """Bytes."""
-    limit: int | None
+    limit: Int | None
     """Bytes: the least limit of all ancestor cgroups, None where there is none."""
-    cpus: int
+    cpus: Int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disk:
-    total: int
+    total: Int
     """Bytes."""
-    free: int
+    free: Int
     """Bytes that an unprivileged process could still write."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Clock:
-    now: float
-    """Seconds since the epoch by the host's clock."""
+    now: Moment
+    """By the host's clock."""
     synchronised: bool | None
 
 
@@ -332,15 +340,14 @@ class Journal:
 class Run:
     run: str
     who: str
-    since: float
-    """Seconds since the epoch."""
+    since: Moment
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Simulation:
-    install: dict[str, list[str | None]]
+    install: dict[PackageName, Annotated[list[str | None], Field(min_length=2, max_length=2)]]
     """Package → [version now or None, version afterwards]."""
-    remove: dict[str, str]
+    remove: dict[PackageName, str]
     """Package → version that apt would remove."""
     error: str | None
     """Why apt refuses, in its own words."""
@@ -395,35 +402,46 @@ def _adapters() -> dict[str, TypeAdapter[Any]]:
     }
 
 
+class WrongFacts(ProvisionError):
+    """What a host says of itself is not of the expected shape."""
+
+
 def parse(raw: Json) -> Facts:
     """Read the probe's JSON.
 
-    Raises ProvisionError naming the dotted path of what is not of the expected shape.
+    Raises WrongFacts naming the dotted path of what is not of the expected shape.
     """
     if raw.get("schema") != SCHEMA:
-        raise ProvisionError(
-            f"facts have schema {raw.get('schema')!r}, expected {SCHEMA}",
+        raise WrongFacts(
+            f"facts have schema {shown(raw.get('schema'))}, expected {SCHEMA}",
             hint="take the facts anew: invoke facts --json",
         )
     answers = raw.get("facts")
     if not isinstance(answers, Mapping):
-        raise ProvisionError("facts: expected a mapping of collectors")
+        raise WrongFacts(f"facts: expected a mapping of collectors, got {shown(answers)}")
     return Facts(**{name: _answer(name, answers.get(name)) for name in _adapters()})
 
 
-def _answer(name: str, raw: Json | None) -> Any:  # noqa: ANN401 - each field has its own type
+def _answer(name: str, raw: Any) -> Any:  # noqa: ANN401 - each field has its own type
     if raw is None:
         return Unknown("the probe did not say")
+    if not isinstance(raw, Mapping):
+        raise WrongFacts(f"facts: {name}: expected a mapping, got {shown(raw)}")
     match raw.get("status"):
         case "ok":
             try:
-                return _adapters()[name].validate_python(raw["value"])
+                return _adapters()[name].validate_python(raw.get("value"))
             except ValidationError as error:
                 first = error.errors()[0]
-                path = ".".join(str(part) for part in (name, *first["loc"]))
-                found = repr(first["input"])[:80]
-                raise ProvisionError(f"facts: {path}: {first['msg']}, got {found}") from error
+                path = dotted((name, *first["loc"]))
+                found = shown(first["input"])
+                raise WrongFacts(f"facts: {path}: {first['msg']}, got {found}") from error
         case "absent":
-            return Absent(str(raw.get("reason", "")))
+            return Absent(_line(raw.get("reason", "")))
         case _:
-            return Unknown(str(raw.get("reason", "no reason given")))
+            return Unknown(_line(raw.get("reason", "no reason given")))
+
+
+def _line(reason: object) -> str:
+    """A reason in one line, as a message has it: programs say theirs in several."""
+    return " ".join(str(reason).split())

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
 
-from provision.errors import UsageError
-from provision.stack import Repository
+from provision import marked_yaml
+from provision.errors import UsageError, dotted, shown
+from provision.marked_yaml import Lines
+from provision.stack import Public, Repository
 
 FILE = Path(__file__).parent.parent / "inventory.yaml"
 VARIABLE = "FIRSTLIGHT_INVENTORY"
@@ -21,6 +31,8 @@ FAR = frozenset({"address", "user", "port", "host_key", "ssh_config"})
 """Fields of a host that is reached over SSH."""
 OWN = frozenset({"name", "where"})
 """Fields of a host that its place in the file says."""
+Proxy = Annotated[str, Public, Field(pattern=r"^https?://[A-Za-z0-9._:\[\]-]+/?$")]
+Index = Annotated[str, Public, Field(pattern=r"^https?://[A-Za-z0-9._~:/\[\]@+,%-]+$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 
 
@@ -42,14 +54,13 @@ class Site(Entry):
 
     ca: Path | None = None
     """PEM file of the site's own CA, beside the inventory unless absolute."""
-    proxy: Annotated[str, Field(pattern=r"^https?://[^\s\"';@%]+$")] | None = None
-    """Without a password: it would stand in files that everybody can read."""
+    proxy: Proxy | None = None
     direct: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9.*:-]+$")], ...] = (
         "localhost",
         "127.0.0.1",
     )
     """Hosts that are reached without the proxy."""
-    index: Annotated[str, Field(pattern=r"^https?://[^\s\"']+$")] | None = None
+    index: Index | None = None
     """A simple package index instead of uv's default."""
 
     feed: bool = False
@@ -63,9 +74,29 @@ class Site(Entry):
     @field_validator("ca")
     @classmethod
     def _is_pem(cls, path: Path | None) -> Path | None:
-        if path is not None and "-----BEGIN CERTIFICATE-----" not in _text(path):
+        text = "" if path is None else _text(path)
+        if path is not None and "-----BEGIN CERTIFICATE-----" not in text:
             raise ValueError("not a PEM file with certificates")
+        if "PRIVATE KEY-----" in text:
+            raise ValueError("holds a private key, which hosts have no business to see")
         return path
+
+
+def _one_host(address: str) -> str:
+    if ":" in address or "%" in address:
+        try:
+            IPv6Address(address)
+        except ValueError as error:
+            raise ValueError(
+                "not a name or an IP address (`port` is a field of its own)"
+            ) from error
+    return address
+
+
+def _printable(path: Path) -> Path:
+    if not str(path).isprintable():
+        raise ValueError("has characters that no file's name should have")
+    return path
 
 
 def _text(path: Path) -> str:
@@ -94,14 +125,16 @@ class Host(Entry):
     name: Name
     where: str
     """File and line of its entry, for messages."""
-    address: Annotated[str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9._:%-]*$")]
+    address: Annotated[
+        str, Field(pattern=r"^[A-Za-z0-9:][A-Za-z0-9._:%-]*$"), AfterValidator(_one_host)
+    ]
     user: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]*$")] | None = None
     port: int | None = Field(default=None, ge=1, le=65535)
     connection: Literal["ssh", "local"] = "ssh"
     """`local` is this computer itself."""
     host_key: Annotated[str, Field(pattern=r"^SHA256:[A-Za-z0-9+/]{43}$")] | None = None
     """Fingerprint of the host's SSH key, as `ssh-keygen -lf` prints it."""
-    ssh_config: Path | None = None
+    ssh_config: Annotated[Path, AfterValidator(_printable)] | None = None
     """An OpenSSH client configuration to read instead of the user's own."""
     stack: Name
     gpus: Gpus | None = None
@@ -160,18 +193,9 @@ def load(path: Path | None = None) -> Inventory:
 
 def parse(text: str, file: str, folder: Path | None = None) -> Inventory:
     """Read an inventory's text; `file` names it in messages, paths are relative to `folder`."""
-    try:
-        tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        at = f":{mark.line + 1}" if mark else ""
-        raise UsageError(f"{file}{at}: {getattr(error, 'problem', error)}") from error
-    except ValueError as error:
-        raise UsageError(f"{file}: {error}", hint="put it in quotes if it is text") from error
-    lines = _lines(tree, (), file)
+    data, lines = marked_yaml.read(text, file)
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict):
-        raise UsageError(f"{file}: hosts: expected a mapping of host names")
+        raise UsageError(f"{file}:{lines[('hosts',)]}: hosts: expected a mapping of host names")
     if "file" in data:
         raise UsageError(f"{file}:{lines[('file',)]}: file: unknown field")
     defaults = data.pop("defaults", {}) or {}
@@ -180,27 +204,27 @@ def parse(text: str, file: str, folder: Path | None = None) -> Inventory:
     for setting in defaults:
         if setting not in Host.model_fields or setting in OWN:
             raise UsageError(
-                f"{file}:{lines[('defaults', setting)]}: defaults.{setting}: unknown field",
+                f"{file}:{lines[('defaults', setting)]}: "
+                f"{dotted(('defaults', setting))}: unknown field",
                 hint=f"fields there: {_fields(('hosts', ''))}",
             )
     hosts: dict[str, Any] = {}
     for name, given in data["hosts"].items():
-        line = lines.get(("hosts", name)) or lines.get(("hosts", str(name)), lines[("hosts",)])
-        where = f"{file}:{line}"
+        where = f"{file}:{lines[('hosts', str(name))]}"
         if not isinstance(name, str):
-            raise UsageError(f"{where}: hosts: {name!r} is no text", hint="put it in quotes")
+            raise UsageError(f"{where}: hosts: {shown(name)} is no text", hint="put it in quotes")
+        path = dotted(("hosts", name))
         if not isinstance(given, dict):
-            raise UsageError(f"{where}: hosts.{name}: expected a mapping, got {given!r}")
+            raise UsageError(f"{where}: {path}: expected a mapping, got {shown(given)}")
         for setting in OWN & given.keys():
-            raise UsageError(f"{where}: hosts.{name}.{setting}: unknown field")
+            raise UsageError(f"{where}: {path}.{setting}: unknown field")
         if given.get("connection") == "local" and (far := FAR & given.keys()):
             raise UsageError(
-                f"{where}: hosts.{name}.{min(far)}: a host with `connection: local` has none",
+                f"{where}: {path}.{min(far)}: a host with `connection: local` has none",
                 hint="it is this computer itself; for another one leave `connection` out",
             )
         entry = dict(given)  # an alias shares its mapping with others
-        address = lines.get(("hosts", name, "address"))
-        entry.update(name=name, where=f"{file}:{address}" if address else where)
+        entry.update(name=name, where=f"{file}:{lines[('hosts', name, 'address')]}")
         entry.setdefault("address", name)
         for setting, value in defaults.items():
             entry.setdefault(setting, value)
@@ -219,10 +243,12 @@ def _locate(entry: dict[str, Any], folder: Path) -> None:
     site = entry.get("site")
     for mapping, name in ((entry, "ssh_config"), (site, "ca")):
         if isinstance(mapping, dict) and isinstance(mapping.get(name), str):
-            mapping[name] = folder / Path(mapping[name]).expanduser()
+            with suppress(RuntimeError):  # `~user` of nobody: a folder of this name, then
+                mapping[name] = Path(mapping[name]).expanduser()
+            mapping[name] = folder / mapping[name]
 
 
-def _check_names(inventory: Inventory, file: str, lines: dict[tuple[Any, ...], int]) -> None:
+def _check_names(inventory: Inventory, file: str, lines: Lines) -> None:
     named: list[tuple[tuple[Any, ...], str]] = [(("default",), inventory.default)]
     named += [
         (("groups", group, at), name)
@@ -231,26 +257,22 @@ def _check_names(inventory: Inventory, file: str, lines: dict[tuple[Any, ...], i
     ]
     for path, name in named:
         if name not in inventory.hosts:
-            field = ".".join(str(part) for part in path)
             raise UsageError(
-                f"{file}:{lines.get(path, 1)}: {field}: there is no host {name!r}",
+                f"{file}:{lines[path]}: {dotted(path)}: there is no host {name!r}",
                 hint=f"hosts there: {', '.join(inventory.hosts)}",
             )
 
 
-def _explained(error: ValidationError, file: str, lines: dict[tuple[Any, ...], int]) -> UsageError:
+def _explained(error: ValidationError, file: str, lines: Lines) -> UsageError:
     every = error.errors()
     # A misspelt field is also a missing one: the former says more.
     first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])
     path = tuple(part for part in first["loc"] if part != "[key]")
-    field = ".".join(str(part) for part in path)
-    known = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 1)
+    at = f"{file}:{lines[path]}: {dotted(path)}"
     if first["type"] == "extra_forbidden":
-        return UsageError(
-            f"{file}:{known}: {field}: unknown field", hint=f"fields there: {_fields(path)}"
-        )
-    got = f", got {first['input']!r}" if first["type"] != "missing" else ""
-    return UsageError(f"{file}:{known}: {field}: {first['msg']}{got}")
+        return UsageError(f"{at}: unknown field", hint=f"fields there: {_fields(path)}")
+    got = f", got {shown(first['input'])}" if first["type"] != "missing" else ""
+    return UsageError(f"{at}: {first['msg']}{got}")
 
 
 def _fields(path: tuple[Any, ...]) -> str:
@@ -264,30 +286,3 @@ def _fields(path: tuple[Any, ...]) -> str:
         }
         model = nested.get(path[2], Host) if len(path) > 3 else Host
     return ", ".join(name for name in model.model_fields if name not in ("name", "where", "file"))
-
-
-def _lines(node: yaml.Node | None, path: tuple[Any, ...], file: str) -> dict[tuple[Any, ...], int]:
-    """Path of every key and item → its line, counted from 1.
-
-    Raises UsageError for a key that stands twice, and for a mapping that holds itself.
-    """
-    found: dict[tuple[Any, ...], int] = {}
-    if len(path) > 20:
-        raise UsageError(f"{file}: {'.'.join(map(str, path[:3]))}: an alias that holds itself")
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            inner = (*path, key.value)
-            line = key.start_mark.line + 1
-            if inner in found:
-                name = ".".join(map(str, inner))
-                raise UsageError(
-                    f"{file}:{line}: {name}: stands twice, first in line {found[inner]}"
-                )
-            found[inner] = line
-            found.update(_lines(value, inner, file))
-    elif isinstance(node, yaml.SequenceNode):
-        for at, value in enumerate(node.value):
-            inner = (*path, at)
-            found[inner] = value.start_mark.line + 1
-            found.update(_lines(value, inner, file))
-    return found

@@ -25,7 +25,7 @@ def plan(host: str, want: Want, raw: Json) -> Plan:
     while one.changes:
         if len(rounds) == ROUND_LIMIT:
             again = ", ".join(change.id for change in one.changes)
-            raise ProvisionError(f"planning does not end: still to do after each round: {again}")
+            raise ProvisionError(f"{host}: planning does not end, still to do: {again}")
         rounds.append(one)
         if not one.actionable:
             break

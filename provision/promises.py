@@ -24,7 +24,7 @@ def merge(raw: Json, *promises: Json) -> dict[str, Any]:
     merged: dict[str, Any] = copy.deepcopy(dict(raw))
     for promise in promises:
         for name, gained in promise.items():
-            answer = merged["facts"].get(name, {})
+            answer = merged["facts"].get(name) or {}
             if answer.get("status") not in ("ok", "absent"):
                 continue
             value = answer.get("value", {})

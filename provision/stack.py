@@ -9,12 +9,14 @@ from datetime import date
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version as PythonVersion
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from provision.errors import UsageError
+from provision.errors import UsageError, dotted, shown
 from provision.locking import text as lock_text
 
 FOLDER = Path(__file__).parent / "stacks"
@@ -25,6 +27,8 @@ PATCHES = range(40)
 """Patch versions to look through; no Python 3 has had more than 25."""
 
 T = TypeVar("T", bound=BaseModel)
+
+"""A lock's row goes on in the next line behind a backslash."""
 
 
 def _requirement(text: str) -> str:
@@ -53,11 +57,35 @@ def _least(taken: SpecifierSet) -> tuple[str, ...]:
     return tuple(least for row in rows if (least := next(taken.filter(row), "")))
 
 
+def _public(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError("has a login in it, which everybody on the host could read")
+    if not parts.hostname and parts.scheme in ("http", "https"):
+        raise ValueError("names no host")
+    return url
+
+
+def _version(text: str) -> str:
+    try:
+        PythonVersion(text)
+    except ValueError as error:
+        raise ValueError("not a version such as '2.41'") from error
+    return text
+
+
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9A-F]{40}$")]
 PackageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
 Version = Annotated[str, Field(pattern=r"^[A-Za-z0-9.+~:-]+$")]
+Release = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
+Origin = Annotated[str, Field(pattern=r"^[A-Za-z0-9 ._-]+$")]
+EnvironmentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+"""It names a folder on hosts, and the lock's file here."""
+Least = Annotated[str, AfterValidator(_version)]
 RequirementText = Annotated[str, AfterValidator(_requirement)]
+Public = AfterValidator(_public)
+"""Of a URL: it stands in files that everybody on a host can read, in plans and in the journal."""
 
 
 class Table(BaseModel):
@@ -71,13 +99,13 @@ class DriverPackages(Table):
 
     revision: Version
     """What the distribution adds to the driver's version, such as '-1'."""
-    packages: tuple[PackageName, ...]
+    packages: Annotated[tuple[PackageName, ...], Field(min_length=1)]
     tools: PackageName
     """The package that brings nvidia-smi."""
     module: PackageName
     """The package whose installation has DKMS build the kernel module."""
     pinned: tuple[PackageName, ...]
-    archive: str
+    archive: Origin
     """Release origin of the distribution's own archive, whose builds are kept out."""
 
 
@@ -104,7 +132,7 @@ class Toolkit(Table):
     version: Version
     driver: Version
     """Least driver that runs what it builds."""
-    glibc_below: Version | None = None
+    glibc_below: Least | None = None
     """The first glibc whose headers its nvcc can't read."""
     gcc_max: int | None = None
     """The newest major version of gcc that its nvcc takes as host compiler."""
@@ -130,7 +158,7 @@ class Compilers(Table):
 class Repository(Table):
     """An apt repository and the one key that may sign it."""
 
-    url: str = Field(pattern=r"^(https?|file)://[^\s\"']+$")
+    url: Annotated[str, Public, Field(pattern=r"^(https?|file)://[A-Za-z0-9._~:/\[\]@+,%-]+$")]
     fingerprint: Fingerprint
     keyring_sha256: Sha256 | None = None
     """Of the package that brings the key; without it only the fingerprint is held to."""
@@ -162,7 +190,7 @@ class System(Table):
     """The part below Python: driver, toolkits, compilers, repositories."""
 
     driver: Driver
-    toolkit: dict[str, Toolkit]
+    toolkit: dict[Release, Toolkit]
     compilers: Compilers
     repository: dict[str, Repository]
     refused_keys: dict[str, tuple[Fingerprint, ...]] = {}
@@ -181,9 +209,9 @@ class Stack(Table):
     name: str
     system: System
     date: date
-    toolkits: tuple[str, ...]
+    toolkits: tuple[Release, ...]
     """Which of the system's toolkits it wants."""
-    environment: dict[str, Environment]
+    environment: dict[EnvironmentName, Environment]
 
     @property
     def toolkit(self) -> dict[str, Toolkit]:
@@ -228,7 +256,7 @@ def names() -> list[str]:
     return sorted(
         path.stem
         for path in FOLDER.glob("*.toml")
-        if re.search(r"^system *=", path.read_text(), re.MULTILINE)
+        if re.search(rb"^system *=", path.read_bytes(), re.MULTILINE)
     )
 
 
@@ -245,8 +273,9 @@ def load(name: str) -> Stack:
         )
     data = _read(path)
     system = FOLDER / f"{data.get('system')}.toml"
-    if not system.is_file():
-        raise UsageError(f"{path.name}: system: there is no file {system.name} beside it")
+    if system not in FOLDER.glob("*.toml"):
+        beside = dotted((system.name,))
+        raise UsageError(f"{path.name}: system: there is no file {beside} beside it")
     table = validated(System, _read(system), system.name)
     found = validated(Stack, {**data, "name": name, "system": table}, path.name)
     for release in found.toolkits:
@@ -267,20 +296,29 @@ def validated(model: type[T], data: dict[str, Any], file: str) -> T:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{file}: {field}: {first['msg']}, got {first['input']!r}") from error
+        what = f"{file}: {dotted(first['loc'])}: {first['msg']}, got {shown(first['input'])}"
+        raise UsageError(what) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(_text(path))
+    except RecursionError as error:
+        raise UsageError(f"{path.name}: it is nested too deeply") from error
+    except ValueError as error:  # also a number of more than 4300 digits
         raise UsageError(f"{path.name}: {error}") from error
 
 
 def lock_file(stack: str, environment: str) -> Path:
     """Where an environment's lock is kept."""
     return FOLDER / "locks" / f"{stack}.{environment}.txt"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path.name}: can't be read: {error}") from error
 
 
 def _lock(stack: str, environment: str) -> Lock:
@@ -290,7 +328,7 @@ def _lock(stack: str, environment: str) -> Lock:
         raise UsageError(
             f"stack {stack}: environment {environment} has no lock {path.name}", hint=mend
         )
-    lock = Lock(text=path.read_text())
+    lock = Lock(text=_text(path))
     try:
         _ = lock.pins
     except ValueError as error:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from provision import events
 from provision.errors import ProvisionError
 from provision.transport import Transport
 
@@ -21,6 +23,8 @@ ASK_DEADLINE = 30.0
 PUT_DEADLINE = 600.0
 SILENCE = 30.0
 """Seconds without a word, heartbeats included, after which a followed run's connection is dead."""
+DEPTH = 20
+"""Mappings and lists within each other; the deepest answer of a host has nine."""
 
 BOOTSTRAP = (
     "import os,sys;r=sys.stdin.buffer;any(l==b'firstlight\\n' for l in iter(r.readline,b''));"
@@ -120,13 +124,20 @@ def _ask(
 
 def _follow(transport: Transport, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for line in transport.follow(ARGV, _frames(request), silence=SILENCE):
-        yield _event(transport.host, line)
+        event = _event(transport.host, line)
+        if wrong := events.fault(event):
+            raise ProvisionError(
+                f"{transport.host}: what it says of its run can't be understood: {wrong}",
+                hint="a run of another version of this tool may be going on; its log on the host "
+                "lies in /var/log/firstlight",
+            )
+        yield event
 
 
 def _event(host: str, line: str) -> dict[str, Any]:
     try:
-        event = json.loads(line)
-    except ValueError as error:
+        event = _clean(json.loads(line))
+    except (ValueError, RecursionError) as error:
         raise ProvisionError(
             f"{host}: answered {line[:80]!r} instead of JSON",
             hint="a login script that prints to non-interactive shells does this",
@@ -134,8 +145,30 @@ def _event(host: str, line: str) -> dict[str, Any]:
     if not isinstance(event, dict):
         raise ProvisionError(f"{host}: answered {line[:80]!r}, expected a JSON mapping")
     if event.get("event") == "error":
-        raise ProvisionError(f"{host}: {event['reason']}")
+        raise ProvisionError(f"{host}: {event.get('reason') or 'failed and gave no reason'}")
     return event
+
+
+def _clean(value: Any, depth: int = 0) -> Any:  # noqa: ANN401 - any JSON
+    """JSON as everything here can work with it.
+
+    A file name that is no UTF-8 comes as lone surrogates, which can't be written anywhere. Raises
+    ValueError for what no answer of ours has: depths and numbers without an end.
+    """
+    if depth > DEPTH:
+        raise ValueError("nested too deeply")
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case float() if not math.isfinite(value):
+            raise ValueError("a number without an end")
+        case int() if abs(value) >= 2**63:
+            raise ValueError("a number without an end")
+        case dict():
+            return {_clean(k): _clean(part, depth + 1) for k, part in value.items()}
+        case list():
+            return [_clean(part, depth + 1) for part in value]
+    return value
 
 
 def _last(text: str) -> str:

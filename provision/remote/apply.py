@@ -25,6 +25,8 @@ HEARTBEAT = 2.0
 """Seconds of silence after which the follower says that it is alive: whoever listens acts on it,
 a request to cancel included."""
 POLL = 0.05
+WIDTH = 4000
+"""Characters of a line of output that is told; the log has it whole."""
 
 RUNNER = """\
 import sys
@@ -119,4 +121,4 @@ class _Output:
         self.offset += len(whole)
         lines = whole.decode("utf-8", "replace").splitlines()
         known, self.known = self.known, max(0, self.known - len(lines))
-        return [{"event": "output", "line": line} for line in lines[known:]]
+        return [{"event": "output", "line": line[:WIDTH]} for line in lines[known:]]

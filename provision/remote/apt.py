@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from provision.remote.command import run
+from provision.remote.masked import masked
 
 INSTALL = re.compile(r"^Inst (\S+) (?:\[(\S+)\] )?\((\S+) ", re.MULTILINE)
 REMOVE = re.compile(r"^(?:Remv|Purg) (\S+) \[(\S+)\]", re.MULTILINE)
@@ -33,7 +34,8 @@ def parse_error(text: str) -> str:
     """apt's refusal in one line: its errors, and the unmet dependencies they mean."""
     errors = [line.removeprefix("E: ") for line in text.splitlines() if line.startswith("E: ")]
     unmet = [" ".join(line.split()) for line in UNMET.findall(text)]
-    return "; ".join([*errors, *unmet[:5]]) or text.strip()[-500:] or "apt gave no reason"
+    said = "; ".join([*errors, *unmet[:5]]) or text.strip()[-500:] or "apt gave no reason"
+    return masked(said)
 
 
 def beyond(said: Mapping[str, Any], allowed: Mapping[str, Any]) -> list[str]:

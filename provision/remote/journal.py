@@ -10,6 +10,9 @@ from typing import Any
 
 from provision.remote.paths import JOURNAL, LOG, private
 
+NAMED = ("run", "event")
+"""What every event bears."""
+
 
 def append(run: str, event: str, **fields: Any) -> None:  # noqa: ANN401 - any JSON
     """Write one event of a run, flushed to disk."""
@@ -85,8 +88,10 @@ def _started(events: list[dict[str, Any]]) -> list[str]:
 
 
 def _read(line: bytes) -> dict[str, Any]:
+    """The line's event; {} where it is none: cut short by a crash, or written by others."""
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return event if isinstance(event, dict) else {}
+    whole = isinstance(event, dict) and all(isinstance(event.get(name), str) for name in NAMED)
+    return event if whole else {}

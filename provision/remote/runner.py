@@ -16,10 +16,13 @@ from provision.remote import journal
 from provision.remote.actions import ActionFailed, Context, carry_out
 from provision.remote.command import ENV
 from provision.remote.lock import cancelled, take_lock
+from provision.remote.masked import masked
 from provision.remote.paths import ACTIVE, BOOT_ID, CANCEL, LOG, RUN, private, replace, secret
 
 EXCERPT = 20
 """Lines of the log that go into the journal when a change fails."""
+WIDTH = 500
+"""Characters of such a line: progress bars and archives' lists have lines of megabytes."""
 
 
 def main(folder: str) -> None:
@@ -108,11 +111,17 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
         reason = (
             str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
         )
-        excerpt = log_path(run).read_bytes()[at:].decode("utf-8", "replace").splitlines()
-        journal.append(run, "failed", id=change["id"], reason=reason, log=excerpt[-EXCERPT:])
+        lines = excerpt(log_path(run).read_bytes()[at:])
+        journal.append(run, "failed", id=change["id"], reason=masked(reason), log=lines)
         return "failed"
     journal.append(run, "done", id=change["id"], seconds=round(time.monotonic() - start, 2))
     return "done"
+
+
+def excerpt(log: bytes) -> list[str]:
+    """The last lines of a log, without passwords that apt or uv repeat from URLs."""
+    lines = log.decode("utf-8", "replace").splitlines()[-EXCERPT:]
+    return [masked(line)[:WIDTH] for line in lines]
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from provision.errors import ProvisionError
 from provision.plan import Plan, Round, change_data
 from provision.report.actions import action_lines
 from provision.report.live import Progress
+from provision.report.plain import plain, plain_json
 from provision.transport import Cost
 
 if TYPE_CHECKING:
@@ -71,12 +72,13 @@ class Report:
 
     def say(self, host: str, text: str, style: str = "") -> None:
         """One line about a host."""
-        self._console.print(Text.assemble((f"{host}  ", "bold"), (text, style)))
+        self._console.print(Text.assemble((f"{host}  ", "bold"), (plain(text), style)))
 
     def data(self, value: object) -> None:
         """JSON on stdout."""
         try:
-            sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+            text = json.dumps(value, indent=2, ensure_ascii=False)
+            sys.stdout.write(plain_json(text) + "\n")
             sys.stdout.flush()
         except BrokenPipeError:  # whoever read it has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,9 +86,9 @@ class Report:
     def error(self, error: ProvisionError) -> None:
         """What happened and what to do, on stderr."""
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        lines = [Text.assemble(("error: ", "bold red"), error.what)]
-        lines += [Text(f"  | {line}", "dim") for line in getattr(error, "log", ())]
-        lines += [Text.assemble(("\nhint: ", "bold"), error.hint)] if error.hint else []
+        lines = [Text.assemble(("error: ", "bold red"), plain(error.what))]
+        lines += [Text(f"  | {plain(str(line))}", "dim") for line in getattr(error, "log", ())]
+        lines += [Text.assemble(("\nhint: ", "bold"), plain(error.hint))] if error.hint else []
         console.print(Text("\n").join(lines))
 
     def plan(self, plan: Plan, *, commands: bool = False, now_only: bool = False) -> None:
@@ -131,7 +133,7 @@ class Report:
 
     def _line(self, host: str, mark: str, style: str, text: str) -> None:
         lead = (f"{host}  ", "bold") if self._many else ""
-        self._console.print(Text.assemble(lead, "  ", (mark, style), f" {text}"))
+        self._console.print(Text.assemble(lead, "  ", (mark, style), f" {plain(text)}"))
 
     def event(self, host: str, event: Mapping[str, Any]) -> None:
         """One step of the loop or of a run on the host."""
@@ -182,7 +184,7 @@ class Report:
         table = Table("host", "result", "time", show_edge=False, title_justify="left")
         for row in rows:
             style = "green" if row.code == 0 else "red"
-            said = row.error.what.splitlines()[0] if row.error else RESULTS[row.code]
+            said = plain(row.error.what.splitlines()[0]) if row.error else RESULTS[row.code]
             table.add_row(row.host, Text(said, style), f"{row.seconds:.1f} s")
         self._console.print(table)
 

@@ -6,6 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from provision.facts import Absent, Facts, Unknown
+from provision.report.plain import plain
 
 
 def table(host: str, facts: Facts) -> Table:
@@ -17,9 +18,9 @@ def table(host: str, facts: Facts) -> Table:
             case Absent():
                 rows.add_row(name, Text("absent", "dim"))
             case Unknown(reason=reason):
-                rows.add_row(name, Text(f"unknown: {reason}", "red"))
+                rows.add_row(name, Text(f"unknown: {plain(reason)}", "red"))
             case _:
-                rows.add_row(name, Text(summary(answer)))
+                rows.add_row(name, Text(plain(summary(answer))))
     return rows
 
 

@@ -14,6 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from provision.report.plain import plain
+
 STEPS = {
     "probing": "probing",
     "joining": "following a run that goes on",
@@ -69,9 +71,9 @@ class Progress:
                 return
             match event["event"]:
                 case "output":
-                    line.output = event["line"]
+                    line.output = plain(event["line"])
                 case "change":
-                    self._lines[host] = Line(step=event["id"])
+                    self._lines[host] = Line(step=plain(event["id"]))
                 case name if name in STEPS:
                     self._lines[host] = Line(step=STEPS[name])
 

@@ -155,7 +155,7 @@ def _release(
     lock = want.stack.locks[name]
     past = there.releases if there else {}
     made = identity(lock, wheels)[:12]
-    mine = re.compile(rf"{made}-(\d+)")
+    mine = re.compile(rf"{made}-([0-9]{{1,9}})")
     numbers = [int(found[1]) for one in past if (found := mine.fullmatch(one))]
     release = f"{made}-{max(numbers, default=0) + 1}"
     root = f"{ROOT}/{name}"

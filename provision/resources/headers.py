@@ -5,16 +5,20 @@ DKMS builds for the kernels whose headers it finds; the next boot may take anoth
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from provision.errors import shown
 from provision.facts import Boot, Facts
 from provision.plan import Change, Stage
 from provision.resources.apt_packages import packages_change
-from provision.resources.known import known
+from provision.resources.known import NotKnown, known
 from provision.want import Want
 
 NAME = "headers"
 STAGE = Stage.PACKAGES
+RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._~-]*(?<!-)")
+"""What can stand in a package's name; apt would remove one whose name ends with a dash."""
 
 
 def query(want: Want) -> dict[str, Any]:
@@ -22,8 +26,19 @@ def query(want: Want) -> dict[str, Any]:
 
 
 def kernels(boot: Boot) -> list[str]:
-    """The running kernel and the next one, each once."""
-    return list(dict.fromkeys(k for k in (boot.kernel, boot.next_kernel) if k))
+    """The running kernel and the next one, each once.
+
+    Raises NotKnown for one that no package can be named after.
+    """
+    found = [boot.kernel, *([boot.next_kernel] if boot.next_kernel else [])]
+    for kernel in found:
+        if not RELEASE.fullmatch(kernel):
+            raise NotKnown(
+                f"kernel {shown(kernel)} has a name that no package of headers can have",
+                subject="kernel",
+                hint="see: uname -r; ls /boot",
+            )
+    return list(dict.fromkeys(found))
 
 
 def expected(want: Want, facts: Facts) -> dict[str, str | None]:

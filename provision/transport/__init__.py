@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from provision.errors import ProvisionError
+
+LIMIT = 16 << 20
+"""Bytes of one answer, or of one line of a followed command: a hundred times the longest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +54,24 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Leave the host; the next command connects again."""
+
+
+def lines(host: str, chunks: Iterable[bytes]) -> Iterator[str]:
+    """Whole lines, as they come. Raises ProvisionError for one that does not end."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from map(text, whole)
+        if len(rest) > LIMIT:
+            raise endless(host)
+
+
+def endless(host: str) -> ProvisionError:
+    """Of a host that would fill this computer's memory; asking again would change nothing."""
+    return ProvisionError(
+        f"{host}: answers with more than {LIMIT >> 20} MiB",
+        hint="what runs there is not ours: log in by hand and see what it prints",
+    )
 
 
 def text(data: bytes | bytearray) -> str:

@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from provision.errors import UsageError
+from provision.errors import UsageError, shown
 from provision.inventory import Host
 
 KEEPALIVE = 15
@@ -63,14 +63,18 @@ def _address(where: str, flags: list[str], own: list[str], name: str, *, depth: 
         raise UsageError(f"{where}: ProxyJump goes in circles at {name}")
     try:
         said = subprocess.run(
-            ["ssh", *flags, *own, "-G", "--", name], capture_output=True, text=True, check=False
+            ["ssh", *flags, *own, "-G", "--", name],
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            check=False,
         )
     except FileNotFoundError as error:
         raise UsageError(
             "there is no `ssh` on this computer", hint="apt-get install openssh-client"
         ) from error
     if said.returncode:
-        raise UsageError(f"{where}: ssh -G {name}: {said.stderr.strip()}")
+        raise UsageError(f"{where}: ssh -G {name}: {'; '.join(said.stderr.strip().splitlines())}")
     options = {"host": [name], **parse_config(said.stdout)}
     jumps = [part for part in options.get("proxyjump", ["none"])[0].split(",") if part != "none"]
     jump = None
@@ -82,7 +86,10 @@ def _address(where: str, flags: list[str], own: list[str], name: str, *, depth: 
         place = parts["number"] or parts["name"]
         one = _address(where, flags, through, place, depth=depth + 1)
         jump = one if jump is None else dataclasses.replace(one, jump=jump, proxy_command=None)
-    return address(options, jump)
+    try:
+        return address(options, jump)
+    except (LookupError, ValueError) as error:
+        raise UsageError(f"{where}: ssh -G {name}: can't be understood: {error}") from error
 
 
 def parse_config(text: str) -> dict[str, list[str]]:
@@ -95,7 +102,7 @@ def parse_config(text: str) -> dict[str, list[str]]:
 
 
 def address(options: dict[str, list[str]], jump: Address | None) -> Address:
-    """An address from OpenSSH's options."""
+    """An address from OpenSSH's options. Raises LookupError and ValueError for what is none."""
 
     def first(name: str) -> str | None:
         value = options.get(name, ["none"])[0]
@@ -105,8 +112,16 @@ def address(options: dict[str, list[str]], jump: Address | None) -> Address:
         options.get("userknownhostsfile", []) + options.get("globalknownhostsfile", [])
     )
     interval = int(first("serveraliveinterval") or 0)
+    hostname = options["hostname"][0]
+    try:
+        hostname.encode("idna")  # as the resolver does
+        whole = "@" not in hostname and hostname.count(":") != 1  # Fabric would take it apart
+    except UnicodeError:
+        whole = False
+    if not whole:
+        raise ValueError(f"HostName {shown(hostname)} is no name and no IP address")
     return Address(
-        hostname=options["hostname"][0],
+        hostname=hostname,
         port=int(options["port"][0]),
         user=options["user"][0],
         name=first("host"),

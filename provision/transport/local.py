@@ -7,9 +7,10 @@ import selectors
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from typing import IO
 
-from provision.errors import TransportError
-from provision.transport import Cost, Result, text
+from provision.errors import ProvisionError, TransportError
+from provision.transport import Cost, Result, lines, text
 
 CHUNK = 1 << 16
 
@@ -48,22 +49,25 @@ class Local:
         self.cost.execs += 1
         with self._start(_as_root(argv), stdin) as process:
             assert process.stdout is not None  # noqa: S101 - asked for in _start
-            rest = b""
-            with selectors.DefaultSelector() as ready:
-                ready.register(process.stdout, selectors.EVENT_READ)
-                while True:
-                    if not ready.select(silence):
-                        process.kill()
-                        raise TransportError(f"{self.host}: silent for {silence:g} s")
-                    if not (chunk := os.read(process.stdout.fileno(), CHUNK)):
-                        break
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    yield from (text(line) for line in lines)
+            try:
+                yield from lines(self.host, self._chunks(process.stdout, silence))
+            except ProvisionError:
+                process.kill()
+                raise
         if process.returncode:
             raise TransportError(f"{self.host}: the follower exits {process.returncode}")
 
     def close(self) -> None:
         """See Transport."""
+
+    def _chunks(self, stream: IO[bytes], silence: float) -> Iterator[bytes]:
+        with selectors.DefaultSelector() as ready:
+            ready.register(stream, selectors.EVENT_READ)
+            while ready.select(silence):
+                if not (chunk := os.read(stream.fileno(), CHUNK)):
+                    return
+                yield chunk
+        raise TransportError(f"{self.host}: silent for {silence:g} s")
 
     def _start(self, argv: Sequence[str], stdin: bytes) -> subprocess.Popen[bytes]:
         """With its input in a file, since a command may leave a pipe unread, and break it."""

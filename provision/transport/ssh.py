@@ -23,7 +23,7 @@ import paramiko
 
 from provision.errors import AccessError, ProvisionError, TransportError
 from provision.inventory import Host
-from provision.transport import Cost, Result, proxy, sudo, text
+from provision.transport import LIMIT, Cost, Result, endless, lines, proxy, sudo, text
 from provision.transport.address import Address
 from provision.transport.keys import Keys
 from provision.transport.trust import Judge, Trust
@@ -97,11 +97,8 @@ class Ssh:
         """See Transport."""
         channel = self._exec(argv, stdin, root=True)
         channel.settimeout(silence)
-        rest = b""
         try:
-            while chunk := channel.recv(CHUNK):
-                *lines, rest = (rest + chunk).split(b"\n")
-                yield from (text(line) for line in lines)
+            yield from lines(self.host, iter(lambda: channel.recv(CHUNK), b""))
             self._ended(channel, silence)
         except TimeoutError as error:
             raise TransportError(f"{self.host}: silent for {silence:g} s") from error
@@ -129,8 +126,8 @@ class Ssh:
         end = time.monotonic() + deadline
         channel = self._exec(argv, stdin, root=root)
         try:
-            out = _drain(channel, channel.recv, end)
-            err = _drain(channel, channel.recv_stderr, end)
+            out = self._drain(channel, channel.recv, end)
+            err = self._drain(channel, channel.recv_stderr, end)
             if not channel.status_event.wait(max(0.01, end - time.monotonic())):
                 raise TimeoutError
             code = channel.recv_exit_status()
@@ -142,6 +139,20 @@ class Ssh:
             self.close()
             raise TransportError(f"{self.host}: the connection broke")
         return Result(exit=code, out=text(out), err=text(err))
+
+    def _drain(
+        self, channel: paramiko.Channel, receive: Callable[[int], bytes], end: float
+    ) -> bytes:
+        """Everything until the stream's end. Raises TimeoutError at `end` (monotonic seconds)."""
+        data = bytearray()
+        while (left := end - time.monotonic()) > 0:
+            channel.settimeout(left)
+            if not (chunk := receive(CHUNK)):
+                return bytes(data)
+            data += chunk
+            if len(data) > LIMIT:
+                raise endless(self.host)
+        raise TimeoutError
 
     def _learn(self, result: Result) -> bool:
         """What sudo wants of us; True when another attempt can succeed."""
@@ -178,7 +189,9 @@ class Ssh:
                 channel.sendall(f"{self._password}\n".encode())
                 self._await_sudo(channel)
             _feed(channel, stdin)
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except ProvisionError:
+            raise
+        except Exception as error:  # of paramiko's thread, too: see _login
             self.close()
             raise TransportError(f"{self.host}: the connection broke: {_said(error)}") from error
         return channel
@@ -191,6 +204,8 @@ class Ssh:
         out, err = bytearray(), bytearray()
         end = time.monotonic() + CONNECT_TIMEOUT
         while not out.endswith(READY):
+            if time.monotonic() > end:
+                raise TimeoutError
             if channel.recv_stderr_ready():  # a lecture, or a refusal
                 err += channel.recv_stderr(CHUNK)
             if sudo.refuses_password(text(out + err)):
@@ -200,8 +215,6 @@ class Ssh:
                 out += channel.recv(1)
             elif channel.exit_status_ready() and not channel.recv_stderr_ready():
                 raise EOFError
-            elif time.monotonic() > end:
-                raise TimeoutError
             else:
                 time.sleep(0.005)
 
@@ -277,10 +290,13 @@ class Ssh:
             ) from error
         except paramiko.ssh_exception.IncompatiblePeer as error:
             raise self._unreachable(address, f"no common algorithm: {_said(error)}") from error
-        except ConnectionResetError:
+        except (ProvisionError, paramiko.SSHException, EOFError, ConnectionResetError):
             raise
         except OSError as error:
             raise self._unreachable(address, _said(error)) from error
+        except Exception as error:  # paramiko hands on what it stumbles over, whatever that is
+            reason = f"it speaks no SSH that can be understood: {_said(error)}"
+            raise self._unreachable(address, reason) from error
         connection.transport.set_keepalive(address.keepalive)
         return connection
 
@@ -314,22 +330,12 @@ def _leave(close: Callable[[], object]) -> None:
 
 
 def _await(channel: paramiko.Channel, word: bytes) -> None:
-    """Read up to a word. Raises EOFError when the output ends before."""
+    """Read up to a word. Raises EOFError when the output ends before, or goes on and on."""
     seen = b""
     while not seen.endswith(word):
-        if not (byte := channel.recv(1)):
+        if len(seen) > CHUNK or not (byte := channel.recv(1)):
             raise EOFError
         seen += byte
-
-
-def _drain(channel: paramiko.Channel, receive: Callable[[int], bytes], end: float) -> bytes:
-    """Everything until the stream's end. Raises TimeoutError at `end` (monotonic seconds)."""
-    data = bytearray()
-    while True:
-        channel.settimeout(max(0.01, end - time.monotonic()))
-        if not (chunk := receive(CHUNK)):
-            return bytes(data)
-        data += chunk
 
 
 def _said(error: BaseException) -> str:

@@ -47,7 +47,7 @@ CASES = {
     ),
     "a list for hosts": (
         ("inventory", "default: a\nhosts: [a]\n"),
-        (2, ["inventory.yaml: hosts: expected a mapping"], SAYS_WHAT_IS_EXPECTED),
+        (2, ["inventory.yaml:2: hosts: expected a mapping"], SAYS_WHAT_IS_EXPECTED),
     ),
     "a host that is a word": (
         ("inventory", "default: a\nhosts:\n  a: lab\n"),
@@ -59,7 +59,7 @@ CASES = {
     ),
     "a date for a host": (
         ("inventory", "default: 2026-13-45\nhosts:\n  a: {stack: lab}\n"),
-        (2, ["inventory.yaml: ", "month must be in 1..12"], "in quotes"),
+        (2, ["inventory.yaml:1: '2026-13-45' is no timestamp"], "in quotes"),
     ),
     "a field that is misspelt": (
         ("inventory", f"{HOST}adress: x\n"),

@@ -165,6 +165,14 @@ def test_deb822_sources():
     assert found[-1].signed_by.startswith("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n")
 
 
+def test_a_source_s_password_is_no_fact():
+    line = "deb https://user:secret@deb.example/debian bookworm main\n"
+    stanza = "Types: deb\nURIs: https://user:secret@deb.example/debian\nSuites: bookworm\n"
+    found = [*apt.parse_one_line(line, "a.list"), *apt.parse_deb822(stanza, "a.sources")]
+    assert {one.uri for one in found} == {"https://…@deb.example/debian"}
+    assert apt.index_name(found[0].uri, "bookworm") == "deb.example_debian_dists_bookworm_"
+
+
 def test_deb822_source_without_suite():
     with pytest.raises(Failed, match=r"a\.sources: a source has no suites"):
         list(apt.parse_deb822("Types: deb\nURIs: http://deb.example\n", "a.sources"))

@@ -1,5 +1,7 @@
 """The inventory: what is refused, where the message points, and which hosts are selected."""
 
+from itertools import pairwise
+
 import pytest
 
 from provision import inventory
@@ -205,16 +207,39 @@ def test_a_number_as_a_host_s_name_is_named_where_it_stands():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "line", "words"),
     [
-        ("default: 2026-13-45\nhosts:\n  a: {stack: one}\n", "month must be in 1..12"),
-        ("default: a\nhosts: &x\n  a: *x\n", "an alias that holds itself"),
+        ("default: 2026-13-45\n", 1, "'2026-13-45' is no timestamp"),
+        ("default: a\nhosts: &x\n  a: *x\n", 2, "an alias that holds itself"),
+        ("default: !!timestamp soon\n", 1, "'soon' is no timestamp"),
+        ("default: a\nx: !!bool perhaps\n", 2, "'perhaps' is no bool"),
+        ("x: !!int ''\n", 1, "'' is no int"),
+        ("x: !!python/object:os.system y\n", 1, "could not determine a constructor"),
+        ("\n? [a]\n: b\n", 2, "unhashable key"),
+        ("x: " + "[" * 1000, 1, "nested too deeply"),
+        ("a: 1\nb: \x00\n", 2, "character 0x0 is not allowed"),
+        (
+            "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefg")),
+            5,
+            "or too many",
+        ),
     ],
 )
-def test_what_yaml_alone_can_t_make_sense_of(text, words):
-    with pytest.raises(UsageError, match=r"^inventory\.yaml: ") as caught:
+def test_what_yaml_alone_can_t_make_sense_of(text, line, words):
+    with pytest.raises(UsageError, match=rf"^inventory\.yaml:{line}: ") as caught:
         parsed(text)
     assert words in caught.value.what
+
+
+def test_what_came_by_an_alias_is_named_where_the_alias_stands():
+    text = "default: a\nhosts:\n  a: &a\n    stack: one\n  b:\n    <<: *a\n    port: x\n"
+    with pytest.raises(UsageError, match=r"^inventory\.yaml:7: hosts\.b\.port: "):
+        parsed(text)
+    with pytest.raises(UsageError, match=r"^inventory\.yaml:3: defaults\.1: unknown field"):
+        parsed("default: a\nhosts: {}\ndefaults: {1: 2}\n")
+    with pytest.raises(UsageError, match=r"^inventory\.yaml:1: file: unknown field"):
+        parsed("<<: {file: x}\nhosts: {}\n")
 
 
 ADDRESSES = {

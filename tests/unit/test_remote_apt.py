@@ -64,6 +64,11 @@ def test_apt_s_refusal_in_one_line(text, expected):
     assert apt.parse_error(text) == expected
 
 
+def test_apt_s_refusal_repeats_no_password():
+    text = "E: Failed to fetch https://user:secret@deb.example/Packages  401  Unauthorized\n"
+    assert apt.parse_error(text).startswith("Failed to fetch https://…@deb.example/Packages ")
+
+
 ALLOWED = {"install": {"a": [None, "1"], "b": ["1", "2"]}, "remove": {"old": "1"}}
 
 

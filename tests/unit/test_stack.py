@@ -138,7 +138,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "base.toml").write_text(SYSTEM)
     (tmp_path / "small.toml").write_text(STACK)
     (tmp_path / "locks").mkdir()
-    (tmp_path / "locks" / "small.main.txt").write_text("numpy==2.2.6 --hash=sha256:0\n")
+    (tmp_path / "locks" / "small.main.txt").write_text("numpy==2.2.6 --hash=sha256:" + "0" * 64)
     monkeypatch.setattr(stack, "FOLDER", tmp_path)
     return tmp_path
 
@@ -267,6 +267,24 @@ WRONG = {
         '["--force"]',
         r"base.toml: compilers.packages.0: .*pattern.*--force",
     ),
+    "no packages of a driver": (
+        "base.toml",
+        "packages = [",
+        "packages = []\nnot_wanted = [",
+        r"base.toml: driver.debian.packages: .*at least 1",
+    ),
+    "an environment that would lie elsewhere": (
+        "small.toml",
+        "[environment.main]",
+        '[environment."../../etc"]',
+        r"small.toml: environment.\.\./\.\./etc.\[key\]: .*pattern",
+    ),
+    "a login in an address": (
+        "base.toml",
+        "http://",
+        "http://user:secret@",
+        r"base.toml: repository.debian12.url: .*has a login in it.*'http://…@deb",
+    ),
     "a flag that is a word": (
         "base.toml",
         "open = true",
@@ -289,6 +307,50 @@ def test_a_stack_that_there_is_not(folder, name):
     with pytest.raises(UsageError, match=f"there is no stack '{name}'") as caught:
         stack.load(name)
     assert caught.value.hint == "stacks there: small"
+
+
+LOCKED = "--hash=sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("numpy==2.2.6\n", 1),
+        ("numpy==2.2.6 --hash=sha256:abc\n", 1),
+        (f"# a note\nnumpy>=2 {LOCKED}\n", 2),
+        (f"a==1 \\\n    {LOCKED} \\\n    {LOCKED}\n\nb @ https://h/b.whl {LOCKED}\n", 5),
+        (f"--index-url https://h/\na==1 {LOCKED}\n", 1),
+        (f"a==1 \\\n    {LOCKED}\nb==1; reboot {LOCKED}\n", 3),
+    ],
+)
+def test_a_lock_that_is_not_pinned_and_hashed_names_its_line(folder, text, line):
+    (folder / "locks" / "small.main.txt").write_text(text)
+    loaded = stack.load("small")
+    with pytest.raises(UsageError, match=rf"^small\.main\.txt:{line}: expected NAME==VERSION"):
+        loaded.locks  # noqa: B018 - it is read when it is asked for
+
+
+@pytest.mark.parametrize("file", ["small.toml", "base.toml", "locks/small.main.txt"])
+def test_a_file_that_is_no_text(folder, file):
+    (folder / file).write_bytes(b'system = "base"\n\xff\n')
+    with pytest.raises(UsageError, match=rf"^{file.rpartition('/')[2]}: can't be read: 'utf-8'"):
+        stack.load("small").locks  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 100_000, "x = 1" + "0" * 5000], ids=["deep", "endless"]
+)
+def test_toml_that_python_stumbles_over(folder, text):
+    (folder / "small.toml").write_text(f'system = "base"\n{text}\n')
+    with pytest.raises(UsageError, match=r"^small\.toml: "):
+        stack.load("small")
+
+
+@pytest.mark.parametrize("system", ['"../stacks/base"', '"base\\u0000"', "['base']", "5"])
+def test_a_system_is_a_file_beside_the_stack(folder, system):
+    replace(folder / "small.toml", '"base"', system)
+    with pytest.raises(UsageError, match=r"^small\.toml: system: there is no file .*beside it"):
+        stack.load("small")
 
 
 def test_an_environment_without_a_lock(folder):

@@ -162,6 +162,7 @@ def test_an_error_event_of_the_host_is_an_error_here():
 
 def test_a_followed_run_s_lines_are_events():
     events = [{"event": "following", "run": "r", "lines": 0}, {"event": "end", "result": "done"}]
+    events = [{"event": "following", "run": "r"}, {"event": "lost", "run": "r"}]
     host = Recorded("h", [('"do": "follow", "run": "r"', [json.dumps(e) for e in events])])
     assert list(wire.follow(host, "r")) == events
 
@@ -225,6 +226,71 @@ def test_a_host_follows_from_what_is_known(answers, monkeypatch):
     monkeypatch.setattr(entry, "follow", lambda run, say, **known: say({"run": run, **known}))
     said = answers(do="follow", run="r1", events=2, lines=None)
     assert said == {"run": "r1", "events": 2, "lines": None}
+
+
+WRONG_EVENTS = {
+    "no event": ({"run": "r"}, "event: expected one of following, start, "),
+    "an event that is a list": ({"event": ["end"]}, "got ['end']"),
+    "one that nobody knows": ({"event": "dance"}, "got 'dance'"),
+    "an end that says nothing": ({"event": "end", "run": "r"}, "end.ok: expected bool, got None"),
+    "an end without its run": ({"event": "end", "ok": True, "reboot": False}, "end.run: expected"),
+    "a change without its name": ({"event": "change"}, "change.id: expected str, got None"),
+    "a duration in words": (
+        {"event": "done", "id": "a", "seconds": "long"},
+        "done.seconds: expected float, got 'long'",
+    ),
+    "a failure without a reason": ({"event": "failed", "id": "a", "log": []}, "failed.reason: "),
+    "a log that is no list": (
+        {"event": "failed", "id": "a", "reason": "r", "log": "l"},
+        "failed.log: expected list, got 'l'",
+    ),
+    "output that is a number": ({"event": "output", "line": 5}, "output.line: expected str, got 5"),
+    "a run that is a path": (
+        {"event": "start", "run": "../../etc/shadow"},
+        "start.run: expected the name of a run",
+    ),
+    "a run that is a number": ({"event": "start", "run": 1}, "start.run: expected str, got 1"),
+    "a reason that is a mapping": ({"event": "alive", "reason": {}}, "alive.reason: expected str"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_EVENTS, ids=WRONG_EVENTS)
+def test_an_event_of_another_shape_is_one_error(case):
+    event, what = WRONG_EVENTS[case]
+    with pytest.raises(ProvisionError, match="h: what it says of its run") as caught:
+        list(wire.follow(Says(json.dumps(event)), "r"))
+    assert what in caught.value.what
+    assert "/var/log/firstlight" in caught.value.hint
+
+
+def test_a_duration_may_be_whole_seconds():
+    assert len(list(wire.follow(Says('{"event": "done", "id": "a", "seconds": 1}'), "r"))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"a": ' * 21 + "{}" + "}" * 21, id="deep"),
+        pytest.param("[" * 100_000, id="very deep"),
+        pytest.param('{"a": 1e999}', id="infinite"),
+        pytest.param('{"a": NaN}', id="not a number"),
+        pytest.param('{"a": -9223372036854775808}', id="too long by one"),
+        pytest.param('{"a": 1' + "0" * 5000 + "}", id="very long"),
+    ],
+)
+def test_an_answer_that_no_host_gives_is_refused(text):
+    with pytest.raises(ProvisionError, match="instead of JSON"):
+        wire.probe(Says(text), {})
+
+
+def test_a_name_that_is_no_utf_8_on_the_host_can_be_written_here():
+    answer = wire.probe(Says(r'{"a\udc80": ["b\udc80", "\ud83d\ude00"]}'), {})
+    assert answer == {"a?": ["b?", "\N{GRINNING FACE}"]}
+
+
+def test_an_error_without_a_reason_is_an_error():
+    with pytest.raises(ProvisionError, match="h: failed and gave no reason"):
+        wire.probe(Says('{"event":"error"}'), {})
 
 
 def test_apt_is_asked_about_each_transaction_s_words():

@@ -14,6 +14,7 @@ from provision.remote.apt import parse_error
 from provision.remote.collectors.dpkg import ADMIN, parse_status
 from provision.remote.collectors.reading import exists, names
 from provision.remote.command import Failed, run
+from provision.remote.masked import masked
 from provision.remote.probe import Query
 
 NAME = "apt"
@@ -39,6 +40,7 @@ class Entry:
 
     file: str
     uri: str
+    """Without the password that some have: facts are shown, and stand in saved plans."""
     suite: str
     signed_by: str | None
     """As written: keyring files, fingerprints, or the key itself."""
@@ -64,7 +66,7 @@ def _policy(names: list[str]) -> tuple[dict[str, Any], str | None]:
     said = run(["apt-cache", "policy", *dict.fromkeys(names)])
     if said.exit:
         return {}, parse_error(said.err)
-    return parse_policy(said.out), None
+    return parse_policy(masked(said.out)), None
 
 
 def _installed() -> list[str]:
@@ -161,9 +163,8 @@ def parse_one_line(text: str, file: str) -> Iterator[Entry]:
         options = re.search(r"\bsigned-by\s*=\s*(\S+)", given, re.IGNORECASE)
         trusted = re.search(r"\btrusted\s*=\s*(\S+)", given, re.IGNORECASE)
         signed_by = options[1] if options else None
-        yield Entry(
-            file, match[2], match[3], signed_by, trusted=_yes(trusted[1] if trusted else "")
-        )
+        uri, suite = masked(match[2]), match[3]
+        yield Entry(file, uri, suite, signed_by, trusted=_yes(trusted[1] if trusted else ""))
 
 
 def _yes(word: str) -> bool:
@@ -186,7 +187,8 @@ def parse_deb822(text: str, file: str) -> Iterator[Entry]:
         for uri in fields["uris"].split():
             for suite in fields["suites"].split():
                 signed_by = fields.get("signed-by") or None
-                yield Entry(file, uri, suite, signed_by, trusted=_yes(fields.get("trusted", "")))
+                trusted = _yes(fields.get("trusted", ""))
+                yield Entry(file, masked(uri), suite, signed_by, trusted=trusted)
 
 
 def _fields(stanza: str) -> dict[str, str]:
