@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from provision import TOOL
 from provision.facts import Dpkg, Facts, Package, Unknown
-from provision.plan import Action, Apt, Change, Json, Run, Stage
+from provision.plan import Action, Apt, Change, Json, Remove, Run, Stage, Write
 from provision.promises import UNSEEN
 from provision.resources.known import NotKnown, known
 
@@ -26,6 +27,9 @@ INSTALL = (
     "Dpkg::Options::=--force-confold",
 )
 REINSTALL = (*INSTALL, "--reinstall")
+CHANGE_HELD = "--allow-change-held-packages"
+HELD = f"/var/lib/{TOOL}/held"
+"""A file named after each package that is to be held again: see `holds`."""
 
 
 def installed(version: str) -> dict[str, Any]:
@@ -70,8 +74,8 @@ def packages_change(
         return _marked(resource, stage, dpkg, wanted)
     files = _available(lacking, facts)
     apt = asked(facts, _argv(lacking, gone, dpkg, files))
-    held = [name for name in lacking if (p := there(dpkg, name)) and p.hold]
-    then: tuple[Action, ...] = (Run(argv=("apt-mark", "hold", *held)),) if held else ()
+    held = _held(lacking, dpkg)
+    noted, then = _holding(held)
     follow = [name for name in lacking if name not in wanted and _auto(dpkg, name)]
     then += (Run(argv=("apt-mark", "auto", *follow)),) if follow else ()
     afterwards: dict[str, Any] = {
@@ -89,7 +93,7 @@ def packages_change(
                 + [f"{name} removed" for name in gone]
             ),
             why=why,
-            actions=(*first, apt, *then),
+            actions=(*first, *noted, apt, *then),
             makes={
                 **(makes or {}),
                 "dpkg": {"packages": afterwards | dict.fromkeys([*gone, *apt.remove])},
@@ -129,7 +133,9 @@ def reinstalled(
 ) -> Change:
     """The change that unpacks packages anew, whose files or products are damaged."""
     dpkg = known(facts.dpkg, "dpkg")
-    apt = asked(facts, (*REINSTALL, *names))
+    held = _held(names, dpkg)
+    noted, then = _holding(held)
+    apt = asked(facts, (*REINSTALL, *([CHANGE_HELD] if held else []), *names))
     return Change(
         resource=resource,
         subject=subject,
@@ -137,8 +143,23 @@ def reinstalled(
         before="damaged",
         after=", ".join(f"{name} {_now(dpkg, name)} anew" for name in names),
         why=why,
-        actions=(apt,),
+        actions=(*noted, apt, *then),
         makes=makes,
+    )
+
+
+def _held(names: Iterable[str], dpkg: Dpkg) -> list[str]:
+    return [name for name in names if (package := there(dpkg, name)) and package.hold]
+
+
+def _holding(held: list[str]) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
+    """What comes before and after a transaction with these packages: dpkg forgets their holds."""
+    if not held:
+        return (), ()
+    notes = [f"{HELD}/{name}" for name in held]
+    return (
+        tuple(Write(path=note, content="") for note in notes),
+        (Run(argv=("apt-mark", "hold", *held)), *(Remove(path=note) for note in notes)),
     )
 
 
@@ -167,7 +188,7 @@ def _argv(
 ) -> tuple[str, ...]:
     now = [package for name in (*lacking, *gone) if (package := there(dpkg, name))]
     options = ["--allow-downgrades"] if now else []
-    options += ["--allow-change-held-packages"] if any(package.hold for package in now) else []
+    options += [CHANGE_HELD] if any(package.hold for package in now) else []
     names = (
         files.get(name) or (name if version is None else f"{name}={version}")
         for name, version in lacking.items()

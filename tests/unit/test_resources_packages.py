@@ -4,7 +4,7 @@ import pytest
 from samples import DRIVER, KERNEL, WANT, installed, planned, raw, refused, seen
 
 from provision import planner
-from provision.plan import Apt, Stage
+from provision.plan import Apt, Run, Stage
 from provision.promises import merge
 from provision.resources import apt_packages, driver, headers, toolkits
 from provision.resources.known import NotKnown
@@ -158,7 +158,8 @@ def test_headers_are_wanted_for_the_running_kernel_and_the_next_one():
 
 def words(change):
     """What apt is asked beyond what it is always asked."""
-    return list(change.actions[0].argv[len(apt_packages.INSTALL) :])
+    (apt,) = (action for action in change.actions if isinstance(action, Apt))
+    return list(apt.argv[len(apt_packages.INSTALL) :])
 
 
 def offered(name, *versions):
@@ -254,8 +255,8 @@ def test_what_is_not_properly_installed_is_no_stray():
 
 
 def marks(change):
-    """The commands behind the transaction."""
-    return [" ".join(action.argv) for action in change.actions[1:]]
+    """The commands beside the transaction."""
+    return [" ".join(action.argv) for action in change.actions if isinstance(action, Run)]
 
 
 def test_a_held_package_is_moved_and_held_again():
