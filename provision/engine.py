@@ -197,10 +197,10 @@ def _failure(target: Target, last: dict[str, Any], failed: dict[str, Any]) -> Pr
         what = "the run on the host died without an end"
     else:
         what = last.get("reason", "the run failed")
+    cure = failed.get("hint") or "mend the cause and run the same command again"
     return NotConverged(
         f"{target.host.name}: {what}",
-        hint=f"whole log on the host: /var/log/firstlight/{last['run']}.log; "
-        "mend the cause and run the same command again",
+        hint=f"{cure}; whole log on the host: /var/log/firstlight/{last['run']}.log",
         log=tuple(failed.get("log", ())),
     )
 

@@ -303,7 +303,9 @@ class Simulation:
     remove: dict[str, str]
     """Package → version that apt would remove."""
     error: str | None
-    """Why apt refuses, in its own words."""
+    """Why apt refuses."""
+    hint: str
+    """What can be done about that, where it is known."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, openpgp, record, sources
+from provision.remote import apt, apt_says, openpgp, record, sources
 from provision.remote.command import ENV
 from provision.remote.paths import BLOBS, MANIFEST, replace
 
@@ -39,7 +39,11 @@ Action = Mapping[str, Any]
 
 
 class ActionFailed(Exception):
-    """The action did not do what the plan says; why, in one line."""
+    """The action did not do what the plan says: why, in one line, and what can be done."""
+
+    def __init__(self, reason: str, *, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -53,8 +57,12 @@ class Context:
     """What apt may install and remove in this round, as the plan showed it."""
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
-        """Run a command, its output going to the log. Raises ActionFailed unless it exits 0."""
+        """Run a command, its output going to the log.
+
+        Raises ActionFailed unless it exits 0, with the cause where its output tells one.
+        """
         self.say(f"$ {' '.join(argv)}")
+        start = self.log.tell()
         try:
             done = subprocess.run(
                 argv,
@@ -70,7 +78,14 @@ class Context:
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{argv[0]} took more than {timeout:g} s") from error
         if done.returncode:
+            trouble = apt_says.diagnose(self._since(start))
+            if trouble:
+                raise ActionFailed(trouble.reason, hint=trouble.hint)
             raise ActionFailed(f"{argv[0]} exits {done.returncode}")
+
+    def _since(self, start: int) -> str:
+        """The log from a byte on."""
+        return Path(self.log.name).read_bytes()[start:].decode("utf-8", "replace")
 
     def say(self, line: str) -> None:
         """Write a line to the log."""
@@ -176,7 +191,7 @@ def _disable(action: Action, context: Context) -> None:
 def _apt(action: Action, context: Context) -> None:
     said = apt.simulate(action["argv"])
     if said["error"]:
-        raise ActionFailed(f"apt refuses: {said['error']}")
+        raise ActionFailed(f"apt refuses: {said['error']}", hint=said["hint"])
     more = apt.beyond(said, context.allowed)
     if more:
         raise ActionFailed(f"apt would do more than the plan says: {', '.join(more)}")

@@ -6,19 +6,21 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from provision.remote.apt_says import Trouble, diagnose
 from provision.remote.command import run
 
 INSTALL = re.compile(r"^Inst (\S+) (?:\[(\S+)\] )?\((\S+) ", re.MULTILINE)
 REMOVE = re.compile(r"^(?:Remv|Purg) (\S+) \[(\S+)\]", re.MULTILINE)
-UNMET = re.compile(r"^ .*(?:Depends|PreDepends|Conflicts|Breaks|Recommends): .*$", re.MULTILINE)
 
 
 def simulate(argv: Sequence[str]) -> dict[str, Any]:
     """Ask apt what a transaction would do; nothing is changed."""
     said = run([argv[0], "--simulate", *argv[1:]], timeout=120.0)
     if said.exit:
-        return {"install": {}, "remove": {}, "error": parse_error(said.out + said.err)}
-    return {**parse(said.out), "error": None}
+        text = said.out + said.err
+        trouble = diagnose(text) or Trouble(parse_error(text), hint="")
+        return {"install": {}, "remove": {}, "error": trouble.reason, "hint": trouble.hint}
+    return {**parse(said.out), "error": None, "hint": ""}
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -30,10 +32,9 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def parse_error(text: str) -> str:
-    """apt's refusal in one line: its errors, and the unmet dependencies they mean."""
+    """apt's refusal in one line: its errors."""
     errors = [line.removeprefix("E: ") for line in text.splitlines() if line.startswith("E: ")]
-    unmet = [" ".join(line.split()) for line in UNMET.findall(text)]
-    return "; ".join([*errors, *unmet[:5]]) or text.strip()[-500:] or "apt gave no reason"
+    return "; ".join(errors) or text.strip()[-500:] or "apt gave no reason"
 
 
 def beyond(said: Mapping[str, Any], allowed: Mapping[str, Any]) -> list[str]:

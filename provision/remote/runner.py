@@ -111,8 +111,11 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> bool:
         reason = (
             str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
         )
-        excerpt = log_path(run).read_bytes()[at:].decode("utf-8", "replace").splitlines()
-        journal.append(run, "failed", id=change["id"], reason=reason, log=excerpt[-EXCERPT:])
+        hint = error.hint if isinstance(error, ActionFailed) else ""
+        log = log_path(run).read_bytes()[at:].decode("utf-8", "replace").rstrip("\n").split("\n")
+        # dpkg writes its progress over and over into one line.
+        excerpt = [line.rpartition("\r")[2] for line in log[-EXCERPT:]]
+        journal.append(run, "failed", id=change["id"], reason=reason, hint=hint, log=excerpt)
         return False
     journal.append(run, "done", id=change["id"], seconds=round(time.monotonic() - start, 2))
     return True

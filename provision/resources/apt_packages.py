@@ -197,5 +197,5 @@ def asked(facts: Facts, argv: tuple[str, ...]) -> Apt:
         return apt
     if said.error:
         names = [word for word in argv if word not in INSTALL]
-        raise NotKnown(f"apt refuses: {said.error}", subject=" ".join(names))
+        raise NotKnown(f"apt refuses: {said.error}", subject=" ".join(names), hint=said.hint)
     return Apt(argv=argv, install=said.install, remove=said.remove)

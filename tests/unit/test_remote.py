@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from samples import CAPTURES
 
 from provision.remote import apply, journal, paths, runner
 from provision.remote.collectors import run as run_collector
@@ -148,7 +149,7 @@ def test_a_round_stops_at_the_first_change_that_fails(host):
     )
     assert words(events)[-3:] == [("change", "b"), ("failed", "b"), ("end", None)]
     assert [mark.exists() for mark in marks] == [True, False, False]
-    assert events[-2]["reason"] == "sh exits 3"
+    assert (events[-2]["reason"], events[-2]["hint"]) == ("sh exits 3", "")
     assert events[-2]["log"] == ["$ sh -c echo why; exit 3", "why"]
     assert (events[-1]["ok"], events[-1]["reboot"]) == (False, False)
 
@@ -163,6 +164,20 @@ def test_the_journal_gets_the_last_lines_of_a_failed_change_alone(host):
         ],
     )
     assert events[-2]["log"] == [str(n) for n in range(30, 50)]
+
+
+def test_the_journal_gets_what_can_be_done_about_a_failure(host):
+    text = CAPTURES / "apt" / "deb-torn.bookworm.txt"
+    events = carry_out(host, [{"id": "a", "actions": [run(f"cat {text}; exit 1")]}])
+    assert events[-2]["reason"] == "the package /root/torn.deb is damaged or cut short"
+    assert "apt-get clean" in events[-2]["hint"]
+
+
+def test_a_line_that_is_written_over_and_over_is_one_line_of_the_journal(host):
+    progress = "".join(rf"(Reading database ... {n}%%\r" for n in range(5, 101, 5))
+    script = f"printf 'Selecting\\n{progress}(Reading database ... done)\\n'; exit 1"
+    events = carry_out(host, [{"id": "a", "actions": [run(script)]}])
+    assert events[-2]["log"][1:] == ["Selecting", "(Reading database ... done)"]
 
 
 def test_a_fault_of_ours_fails_the_change_too(host):

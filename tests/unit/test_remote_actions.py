@@ -241,6 +241,22 @@ def test_a_command_that_fails(do, argv, timeout, reason):
         do(do="run", argv=argv, timeout=timeout, env={})
 
 
+LISTS = CAPTURES / "apt" / "lock-lists.bookworm.txt"
+
+
+def test_a_command_that_fails_tells_the_cause_and_what_can_be_done(do):
+    with pytest.raises(ActionFailed, match=r"^/var/lib/apt/lists/lock is held by") as caught:
+        do(do="run", argv=["sh", "-c", f"cat {LISTS}; exit 100"], timeout=10, env={})
+    assert "let that end" in caught.value.hint
+
+
+def test_what_a_command_before_it_said_is_no_cause(do):
+    do(do="run", argv=["cat", str(LISTS)], timeout=10, env={})
+    with pytest.raises(ActionFailed, match=r"^sh exits 7$") as caught:
+        do(do="run", argv=["sh", "-c", "exit 7"], timeout=10, env={})
+    assert caught.value.hint == ""
+
+
 def test_nothing_that_is_run_can_ask_a_question(do):
     log = do(do="run", argv=["sh", "-c", "cat; echo $DEBIAN_FRONTEND $LC_ALL"], timeout=10, env={})
     assert log.endswith("\nnoninteractive C.UTF-8\n")

@@ -40,11 +40,6 @@ def test_a_line_of_apt_s_simulation(line, expected):
 
 
 HELD = "Unable to correct problems, you have held broken packages."
-UNMET = f"""\
-The following packages have unmet dependencies:
- broken : Depends: nowhere (>= 2) but it is not installable
-E: {HELD}
-"""
 
 
 @pytest.mark.parametrize(
@@ -57,7 +52,6 @@ E: {HELD}
         ("E: one\nW: two\nE: three\n", "one; three"),
         ("W: only a warning\n", "W: only a warning"),
         ("", "apt gave no reason"),
-        (UNMET, f"{HELD}; broken : Depends: nowhere (>= 2) but it is not installable"),
     ],
 )
 def test_apt_s_refusal_in_one_line(text, expected):
@@ -67,10 +61,22 @@ def test_apt_s_refusal_in_one_line(text, expected):
 ALLOWED = {"install": {"a": [None, "1"], "b": ["1", "2"]}, "remove": {"old": "1"}}
 
 
-def test_apt_s_refusal_names_the_dependencies_that_it_prints_on_stdout(monkeypatch):
-    out, _, err = UNMET.partition("E: ")
-    monkeypatch.setattr(apt, "run", lambda argv, *, timeout: Output(100, out, f"E: {err}"))
-    assert "nowhere (>= 2)" in apt.simulate(["apt-get", "install", "broken"])["error"]
+def simulated(monkeypatch, out, err):
+    monkeypatch.setattr(apt, "run", lambda argv, *, timeout: Output(100, out, err))
+    return apt.simulate(["apt-get", "install", "broken"])
+
+
+def test_a_refusal_that_is_known_comes_with_its_cause_and_what_to_do(monkeypatch):
+    """apt prints the unmet dependencies on stdout."""
+    out, mark, err = capture("apt/unmet.trixie.txt").partition("E: ")
+    said = simulated(monkeypatch, out, mark + err)
+    assert "lab-nowhere (>= 2)" in said["error"]
+    assert "apt-mark showhold" in said["hint"]
+
+
+def test_a_refusal_that_is_not_known_is_told_in_apt_s_words(monkeypatch):
+    said = simulated(monkeypatch, "Reading\n", "E: Unable to locate package broken\n")
+    assert (said["error"], said["hint"]) == ("Unable to locate package broken", "")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What packages are installed, moved and removed, and what becomes of their marks."""
 
 import pytest
-from samples import DRIVER, KERNEL, WANT, installed, planned, raw, refused, seen
+from samples import DRIVER, KERNEL, WANT, apt_answer, installed, planned, raw, refused, seen
 
 from provision import planner
 from provision.plan import Apt, Stage
@@ -64,7 +64,7 @@ def test_what_is_installed_at_its_version_is_left_alone():
 
 
 def simulated(apt, **said):
-    return {"simulations": {apt.key: {"install": {}, "remove": {}, "error": None, **said}}}
+    return {"simulations": {apt.key: apt_answer(**said)}}
 
 
 def test_what_apt_would_remove_is_shown_and_promised():
@@ -84,9 +84,10 @@ def test_before_apt_was_asked_nothing_is_claimed():
 
 def test_apt_s_refusal_is_told_in_its_words():
     _, apt = transaction(seen(NOT_THERE), {"gcc": None})
+    said = simulated(apt, error="held broken packages", hint="apt-mark showhold")
     with pytest.raises(NotKnown, match="apt refuses: held broken packages") as caught:
-        transaction(seen(NOT_THERE, simulated(apt, error="held broken packages")), {"gcc": None})
-    assert caught.value.subject == "gcc"
+        transaction(seen(NOT_THERE, said), {"gcc": None})
+    assert (caught.value.subject, caught.value.hint) == ("gcc", "apt-mark showhold")
 
 
 def test_an_exact_version_that_no_source_has():
@@ -318,7 +319,7 @@ def test_apt_is_asked_about_every_transaction_of_the_round():
     first = planner.plan("h", WANT, raw(promise))
     (apt,) = first.now.unasked
     takes = {"install": {"nvidia-open": [None, WANTED]}, "remove": {"make": "4.3-4.1"}}
-    said = {"simulations": {apt.key: {**takes, "error": None}}}
+    said = {"simulations": {apt.key: apt_answer(**takes)}}
     then = planner.plan("h", WANT, merge(raw(promise), said))
     assert [words(c)[-1] for c in then.now.changes] == [f"nvidia-open={WANTED}", "make"]
     assert [one.argv[-1] for one in then.now.unasked] == ["make"]

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from samples import DRIVER, REPOSITORY, WANT, installed, planned, raw, refused, seen
+from samples import DRIVER, REPOSITORY, WANT, apt_answer, installed, planned, raw, refused, seen
 
 from provision import facts, planner
 from provision.inventory import Site
@@ -276,7 +276,7 @@ def test_nvidia_s_own_pins_go_with_their_configuration():
 
 
 def answer(apt, **said):
-    return {"simulations": {apt.key: {"install": {}, "remove": {}, "error": None, **said}}}
+    return {"simulations": {apt.key: apt_answer(**said)}}
 
 
 def test_what_purging_them_would_remove_is_shown():
