@@ -82,6 +82,14 @@ class Disable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """Fetch apt's index, once nobody else does: apt-get itself does not wait for that."""
+
+    do: ClassVar[str] = "index"
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Apt:
     """An apt transaction. It is simulated first and stops if apt would do more than this."""
 
@@ -134,7 +142,7 @@ class Reboot:
     do: ClassVar[str] = "reboot"
 
 
-Action = Write | Remove | Run | Keyring | Disable | Apt | Unpack | Seal | Switch | Reboot
+Action = Write | Remove | Run | Keyring | Disable | Index | Apt | Unpack | Seal | Switch | Reboot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import json
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, apt_says, openpgp, record, sources
+from provision.remote import apt, apt_says, locks, openpgp, record, sources
 from provision.remote.command import ENV
 from provision.remote.paths import BLOBS, MANIFEST, replace
 
@@ -31,9 +30,8 @@ QUIET = {
 KEYRING_LIMIT = 1 << 20
 """Bytes that a key package may have; NVIDIA's has 4 kB."""
 
-DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 LOCK_PATIENCE = 600.0
-"""Seconds, as long as apt-get is told to wait."""
+"""Seconds, as long as apt-get is told to wait for those locks that it waits for."""
 
 Action = Mapping[str, Any]
 
@@ -55,6 +53,8 @@ class Context:
     log: BinaryIO
     allowed: Mapping[str, Any]
     """What apt may install and remove in this round, as the plan showed it."""
+    waiting: Callable[[str], None]
+    """Is told for whom the run waits."""
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
         """Run a command, its output going to the log.
@@ -78,12 +78,12 @@ class Context:
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{argv[0]} took more than {timeout:g} s") from error
         if done.returncode:
-            trouble = apt_says.diagnose(self._since(start))
+            trouble = apt_says.diagnose(self.since(start))
             if trouble:
                 raise ActionFailed(trouble.reason, hint=trouble.hint)
             raise ActionFailed(f"{argv[0]} exits {done.returncode}")
 
-    def _since(self, start: int) -> str:
+    def since(self, start: int) -> str:
         """The log from a byte on."""
         return Path(self.log.name).read_bytes()[start:].decode("utf-8", "replace")
 
@@ -109,6 +109,8 @@ def _remove(action: Action, context: Context) -> None:
 
 
 def _run(action: Action, context: Context) -> None:
+    if action["argv"][0] == "dpkg":  # apt-get has an option for that, dpkg has none
+        _await(context, locks.FRONTEND, LOCK_PATIENCE)
     context.run(action["argv"], timeout=action["timeout"], env=action["env"])
 
 
@@ -132,28 +134,25 @@ def _keyring(action: Action, context: Context) -> None:
             f"{action['url']} brings keys {', '.join(found) or 'none'}, "
             f"the stack trusts {action['fingerprint']}"
         )
-    _await_dpkg(context)
+    _await(context, locks.FRONTEND, LOCK_PATIENCE)
     # The package's own list counts, also where somebody edited or deleted it.
     force = ["--force-confnew", "--force-confmiss"]
     context.run(["dpkg", *force, "--install", str(path)], timeout=120.0, env={})
 
 
-def _await_dpkg(context: Context) -> None:
-    """Wait for dpkg's lock: apt-get has an option for that, dpkg has none."""
-    if not DPKG_LOCK.exists():
-        return
-    end = time.monotonic() + LOCK_PATIENCE
-    with DPKG_LOCK.open("r+") as lock:
-        while True:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                if time.monotonic() > end:
-                    raise ActionFailed("another program holds dpkg's lock") from None
-                context.say("waiting for dpkg's lock")
-                time.sleep(1.0)
-            else:
-                return
+def _await(context: Context, lock: Path, patience: float) -> None:
+    """Wait for a lock of apt's or dpkg's. Raises ActionFailed, naming who does not let it go."""
+
+    def say(reason: str) -> None:
+        context.say(reason)
+        context.waiting(reason)
+
+    holder = locks.await_free(lock, say, patience)
+    if holder:
+        raise ActionFailed(
+            f"{lock} is still held by {holder} after {LOCK_PATIENCE:g} s",
+            hint="let that program end, or stop it, and run the same command again",
+        )
 
 
 def _opener(proxy: str | None) -> urllib.request.OpenerDirector:
@@ -188,7 +187,25 @@ def _disable(action: Action, context: Context) -> None:
     replace(path, switch(text, action["uri"]).encode(), path.stat().st_mode & 0o777)
 
 
+def _index(action: Action, context: Context) -> None:
+    end = time.monotonic() + LOCK_PATIENCE
+    while True:
+        _await(context, locks.LISTS, end - time.monotonic())
+        start = context.log.tell()
+        try:
+            context.run(action["argv"], timeout=600.0, env={})
+        except ActionFailed:
+            # Somebody else may have taken the lock in between.
+            lost = apt_says.lists_locked(context.since(start))
+            if not lost or time.monotonic() > end:
+                raise
+        else:
+            return
+
+
 def _apt(action: Action, context: Context) -> None:
+    for lock in (locks.FRONTEND, locks.ARCHIVES):
+        _await(context, lock, LOCK_PATIENCE)
     said = apt.simulate(action["argv"])
     if said["error"]:
         raise ActionFailed(f"apt refuses: {said['error']}", hint=said["hint"])
@@ -238,6 +255,7 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "run": _run,
     "keyring": _keyring,
     "disable": _disable,
+    "index": _index,
     "apt": _apt,
     "unpack": _unpack,
     "seal": _seal,

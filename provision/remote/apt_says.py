@@ -38,6 +38,11 @@ def diagnose(output: str) -> Trouble | None:
     return None
 
 
+def lists_locked(output: str) -> bool:
+    """Whether apt-get update gave up because another program was fetching the index."""
+    return bool(re.search(r"^E: Could not get lock /var/lib/apt/lists/lock", output, re.MULTILINE))
+
+
 # --- the host -----------------------------------------------------------------------------------
 
 SPACE = r"^.*(?:No space left on device|enough free space in).*$"

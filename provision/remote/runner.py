@@ -57,7 +57,12 @@ def _changes(run: str, order: Mapping[str, Any], folder: str) -> bool:
     """All changes in order, up to the first that fails."""
     private(LOG)
     with open(log_path(run), "ab", opener=_secret) as log:
-        context = Context(folder=Path(folder), log=log, allowed=order["allowed"])
+        context = Context(
+            folder=Path(folder),
+            log=log,
+            allowed=order["allowed"],
+            waiting=lambda reason: journal.append(run, "waiting", reason=reason),
+        )
         return all(_change(run, change, context) for change in order["changes"])
 
 

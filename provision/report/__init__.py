@@ -141,6 +141,8 @@ class Report:
                 self.say(host, f"run {event['run']} started; its log on the host: {log}", "dim")
             case "output" if self.verbose:
                 self._line(host, "|", "dim", event["line"])
+            case "waiting":
+                self._line(host, "…", "cyan", event["reason"])
             case "done":
                 self._line(host, "✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":

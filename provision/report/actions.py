@@ -6,6 +6,7 @@ from provision.plan import (
     Action,
     Apt,
     Disable,
+    Index,
     Keyring,
     Reboot,
     Remove,
@@ -43,6 +44,8 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             return [f"fetch {action.url}", f"  hold its key to {action.fingerprint}, install it"]
         case Disable():
             return [f"switch off {action.uri} in {action.path}"]
+        case Index():
+            return ["$ " + " ".join(action.argv)]
         case Apt():
             return ["$ " + " ".join(action.argv), *_apt_lines(action, whole=whole)]
         case Unpack():

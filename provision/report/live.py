@@ -70,6 +70,8 @@ class Progress:
             match event["event"]:
                 case "output":
                     line.output = event["line"]
+                case "waiting":
+                    line.output = event["reason"]
                 case "change":
                     self._lines[host] = Line(step=event["id"])
                 case name if name in STEPS:

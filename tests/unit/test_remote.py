@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from samples import CAPTURES
 
-from provision.remote import apply, journal, paths, runner
+from provision.remote import apply, journal, locks, paths, runner
 from provision.remote.collectors import run as run_collector
 from provision.remote.command import Failed, Missing
 
@@ -178,6 +178,17 @@ def test_a_line_that_is_written_over_and_over_is_one_line_of_the_journal(host):
     script = f"printf 'Selecting\\n{progress}(Reading database ... done)\\n'; exit 1"
     events = carry_out(host, [{"id": "a", "actions": [run(script)]}])
     assert events[-2]["log"][1:] == ["Selecting", "(Reading database ... done)"]
+
+
+def test_the_journal_and_the_log_tell_for_whom_the_run_waits(host, monkeypatch):
+    looks = [locks.Holder(7, "apt"), None]
+    monkeypatch.setattr(locks, "holder", lambda path: looks.pop(0))
+    monkeypatch.setattr(locks, "POLL", 0.0)
+    events = carry_out(host, [{"id": "a", "actions": [{"do": "index", "argv": ["true"]}]}])
+    waiting = "waiting for /var/lib/apt/lists/lock: held by apt (pid 7)"
+    assert [event["event"] for event in events] == ["start", "change", "waiting", "done", "end"]
+    assert events[2]["reason"] == waiting
+    assert runner.log_path("r1").read_text() == f"{waiting}\n$ true\n"
 
 
 def test_a_fault_of_ours_fails_the_change_too(host):

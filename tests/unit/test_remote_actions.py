@@ -130,7 +130,10 @@ def do(host):
     def carry_out(**action):
         with host.root.joinpath("log.txt").open("ab") as log:
             context = actions.Context(
-                folder=host.root / "folder", log=log, allowed={"install": {}, "remove": {}}
+                folder=host.root / "folder",
+                log=log,
+                allowed={"install": {}, "remove": {}},
+                waiting=lambda reason: None,
             )
             actions.carry_out(action, context)
         return host.root.joinpath("log.txt").read_text()

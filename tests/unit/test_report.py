@@ -15,6 +15,7 @@ from provision.plan import (
     Apt,
     Change,
     Disable,
+    Index,
     Keyring,
     Plan,
     Reboot,
@@ -130,6 +131,7 @@ LINES = {
         Keyring(url="http://deb.example/k", sha256=None, fingerprint="F"),
         ["fetch http://deb.example/k", "  hold its key to F, install it"],
     ),
+    "an index": (Index(argv=("apt-get", "update")), ["$ apt-get update"]),
     "apt before it was asked": (
         Apt(argv=("apt-get",)),
         ["$ apt-get", "  apt is asked when its round comes"],
@@ -204,6 +206,7 @@ def test_an_error_without_a_hint_has_no_empty_one(capsys):
 
 EVENTS = {
     "start": ({"run": "r1"}, "h  run r1 started; its log on the host: /var/log/firstlight/r1.log"),
+    "waiting": ({"reason": "waiting for L: held by apt"}, "  … waiting for L: held by apt"),
     "done": ({"id": "a", "seconds": 1.25}, "  ✓ a  1.2 s"),
     "failed": ({"id": "a", "reason": "sh exits 1"}, "  ✗ a: sh exits 1"),
     "uploading": ({"bytes": 2_500_000}, "h  uploading 2.5 MB"),
@@ -358,6 +361,13 @@ def test_a_host_s_line_shows_its_step_and_the_last_of_its_output(terminal):
         assert terminal.lines() == ["a N s driver:590 Setting up [x]", "b N s rebooting"]
         terminal.event("a", {"event": "change", "id": "toolkits:13.1"})
         assert terminal.lines()[0] == "a N s toolkits:13.1"
+
+
+def test_what_a_host_waits_for_stands_in_its_line(terminal):
+    with terminal.shown(["a"]):
+        terminal.event("a", {"event": "change", "id": "apt_index:index"})
+        terminal.event("a", {"event": "waiting", "reason": "waiting for L: held by apt"})
+        assert terminal.lines() == ["a N s apt_index:index waiting for L: held by apt"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from samples import DRIVER, REPOSITORY, WANT, apt_answer, installed, planned, ra
 
 from provision import facts, planner
 from provision.inventory import Site
-from provision.plan import Apt, Disable, Keyring, Remove, Run, Stage, Write
+from provision.plan import Apt, Disable, Index, Keyring, Remove, Run, Stage, Write
 from provision.resources import (
     apt_index,
     apt_pins,
@@ -242,7 +242,7 @@ def without(*names, fresh=True):
 def test_the_index_is_fetched_when_what_is_missing_is_not_in_it():
     (change,) = apt_index.plan(WANT, without("nvidia-open", fresh=False))
     assert change.before == "lacks nvidia-open"
-    assert change.actions == (Run(argv=apt_index.UPDATE),)
+    assert change.actions == (Index(argv=apt_index.UPDATE),)
     policy = change.makes["apt"]["policy"]
     assert policy == {
         "nvidia-open": {
