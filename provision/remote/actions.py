@@ -17,16 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, apt_says, locks, openpgp, record, sources
+from provision.remote import apt, apt_says, locks, openpgp, process, record, sources
 from provision.remote.command import ENV
 from provision.remote.paths import BLOBS, MANIFEST, replace
 
 QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
-    "NEEDRESTART_SUSPEND": "1",
+    "DEBCONF_NONINTERACTIVE_SEEN": "true",
+    "UCF_FORCE_CONFFOLD": "1",
     "APT_LISTCHANGES_FRONTEND": "none",
+    "APT_LISTBUGS_FRONTEND": "none",
+    "NEEDRESTART_SUSPEND": "1",
+    "NEEDRESTART_MODE": "l",
 }
-"""Nothing may ask a question: there is nobody to answer."""
+"""Nothing may ask a question: there is nobody to answer. Whoever edited a file keeps it (ucf)."""
 KEYRING_LIMIT = 1 << 20
 """Bytes that a key package may have; NVIDIA's has 4 kB."""
 
@@ -64,24 +68,18 @@ class Context:
         self.say(f"$ {' '.join(argv)}")
         start = self.log.tell()
         try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=subprocess.STDOUT,
-                env={**ENV, **QUIET, **env},
-                timeout=timeout,
-                check=False,
+            status = process.run(
+                argv, output=self.log, env={**ENV, **QUIET, **env}, timeout=timeout
             )
         except FileNotFoundError as error:
             raise ActionFailed(f"there is no {argv[0]} on this host") from error
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{argv[0]} took more than {timeout:g} s") from error
-        if done.returncode:
+        if status:
             trouble = apt_says.diagnose(self.since(start))
             if trouble:
                 raise ActionFailed(trouble.reason, hint=trouble.hint)
-            raise ActionFailed(f"{argv[0]} exits {done.returncode}")
+            raise ActionFailed(f"{argv[0]} exits {status}")
 
     def since(self, start: int) -> str:
         """The log from a byte on."""

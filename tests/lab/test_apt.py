@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from provision import engine, lab
+from provision import engine, lab, wire
+from provision.lab.debs import Package, text
+from provision.resources import apt_packages
 from provision.target import target
 from tests.lab.hosts import host_entry, on_host
 
@@ -60,3 +62,82 @@ def test_locks_are_waited_for_and_who_holds_them_is_told(there):
         ("waiting for /var/lib/apt/lists/lock", "tidy-lists"),
     ]
     assert engine.look(there).plan.now.changes[0].stage.name == "PACKAGES"
+
+
+def carry_out(there, *actions, install=()):
+    """One change of these actions, by the host's own runner; its last event."""
+    order = {
+        "who": "test",
+        "after": engine.look(there).facts.journal.last,
+        "fingerprint": "",
+        "changes": [{"id": "test", "actions": list(actions)}],
+        "allowed": {"install": {p.name: [None, p.version] for p in install}, "remove": {}},
+    }
+    events = list(wire.apply(there.transport, order))
+    return next((event for event in events if event["event"] == "failed"), events[-1])
+
+
+def put(there, package):
+    """A package's file on the host; its path there."""
+    path = f"root/{package.filename}"
+    (lab.find(HOST).root / path).write_bytes(package.deb())
+    return f"/{path}"
+
+
+def install(there, package):
+    argv = [*apt_packages.INSTALL, "--reinstall", put(there, package)]
+    return carry_out(there, {"do": "apt", "argv": argv}, install=[package])
+
+
+def said(there, *argv):
+    return there.transport.run(argv, b"", deadline=30).out.strip()
+
+
+CONFMODULE = "#!/bin/sh\nset -e\n. /usr/share/debconf/confmodule\n"
+ASK = "db_fset lab-asks/what seen false\ndb_input critical lab-asks/what || true\ndb_go || true\n"
+TEMPLATES = """\
+Template: lab-asks/what
+Type: string
+Description: What?
+ Nobody is there to answer.
+"""
+
+
+def asks(version, setting):
+    return Package(
+        name="lab-asks",
+        version=version,
+        architecture="all",
+        summary="Asks, and has a file that its administrator edits",
+        files={"etc/lab-asks.conf": text(f"{setting}\n")},
+        scripts={
+            "templates": TEMPLATES,
+            "config": f"{CONFMODULE}{ASK}",
+            "preinst": "#!/bin/sh\nread -r answer || true\n",
+            "postinst": f"{CONFMODULE}{ASK}",
+        },
+    )
+
+
+def test_a_package_that_asks_is_installed_and_whoever_edited_a_file_keeps_it(there):
+    assert install(there, asks("1.0", "first"))["ok"]
+    on_host(there, "echo mine > /etc/lab-asks.conf")
+    assert install(there, asks("2.0", "second"))["ok"]
+    assert said(there, "cat", "/etc/lab-asks.conf") == "mine"
+    assert said(there, "dpkg-query", "-W", "-f=${Version} ${Status}", "lab-asks") == (
+        "2.0 install ok installed"
+    )
+
+
+def test_nothing_of_an_installation_that_takes_too_long_goes_on(there):
+    slow = Package(
+        name="lab-slow",
+        version="1.0",
+        architecture="all",
+        summary="Is never done",
+        scripts={"postinst": "#!/bin/sh\nexec sleep 6000\n"},
+    )
+    argv = [*apt_packages.INSTALL, put(there, slow)]
+    failed = carry_out(there, {"do": "run", "argv": argv, "timeout": 15.0, "env": {}})
+    assert failed["reason"] == "apt-get took more than 15 s"
+    assert said(there, "pgrep", "-x", "apt-get|dpkg|sleep") == ""
