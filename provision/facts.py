@@ -244,6 +244,8 @@ class Disk:
     """Bytes."""
     free: int
     """Bytes that an unprivileged process could still write."""
+    device: int
+    """Paths of the same device (st_dev) share that room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -302,6 +304,10 @@ class Simulation:
     """Package → [version now or None, version afterwards]."""
     remove: dict[str, str]
     """Package → version that apt would remove."""
+    download: int
+    """Bytes that are not in apt's cache yet."""
+    installs: int
+    """Bytes that the packages take more than now; negative when they take less."""
     error: str | None
     """Why apt refuses."""
     hint: str

@@ -61,7 +61,11 @@ def test_locks_are_waited_for_and_who_holds_them_is_told(there):
         ("waiting for /var/lib/dpkg/lock-frontend", "tidy-packages"),
         ("waiting for /var/lib/apt/lists/lock", "tidy-lists"),
     ]
-    assert engine.look(there).plan.now.changes[0].stage.name == "PACKAGES"
+    seen = engine.look(there)
+    assert {change.stage.name for change in seen.plan.now.changes} == {"PACKAGES"}
+    sizes = [(said.download, said.installs) for said in seen.facts.simulations.values()]
+    assert any(download > 0 for download, _ in sizes)
+    assert all(installs > 0 for _, installs in sizes)
 
 
 def carry_out(there, *actions, install=()):

@@ -92,7 +92,8 @@ def installed(name, version, status="installed", **marks):
 
 def apt_answer(**said):
     """What apt says of a transaction that nothing hinders; with what differs."""
-    return {"install": {}, "remove": {}, "error": None, "hint": "", **said}
+    nothing = {"install": {}, "remove": {}, "download": 0, "installs": 0}
+    return {**nothing, "error": None, "hint": "", **said}
 
 
 def accepted(name, value):
