@@ -264,6 +264,8 @@ class Disk:
     """Bytes."""
     free: Int
     """Bytes that an unprivileged process could still write."""
+    device: int
+    """Paths of the same device (st_dev) share that room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -349,8 +351,14 @@ class Simulation:
     """Package → [version now or None, version afterwards]."""
     remove: dict[PackageName, str]
     """Package → version that apt would remove."""
+    download: int
+    """Bytes that are not in apt's cache yet."""
+    installs: int
+    """Bytes that the packages take more than now; negative when they take less."""
     error: str | None
-    """Why apt refuses, in its own words."""
+    """Why apt refuses."""
+    hint: str
+    """What can be done about that, where it is known."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -82,6 +82,14 @@ class Disable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """Fetch apt's index, once nobody else does: apt-get itself does not wait for that."""
+
+    do: ClassVar[str] = "index"
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Apt:
     """An apt transaction. It is simulated first and stops if apt would do more than this."""
 
@@ -192,6 +200,7 @@ Action = (
     | Run
     | Keyring
     | Disable
+    | Index
     | Apt
     | Keep
     | Unpack

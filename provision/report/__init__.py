@@ -152,6 +152,8 @@ class Report:
                 self.say(host, f"run {event['run']} started; its log on the host: {log}", "dim")
             case "output" if self.verbose:
                 self._line(host, "|", "dim", event["line"])
+            case "waiting":
+                self._line(host, "…", "cyan", event["reason"])
             case "done":
                 self._line(host, "✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":
@@ -164,8 +166,6 @@ class Report:
                 self.say(host, f"uploading {event['bytes'] / 1e6:.1f} MB")
             case "reconnecting":
                 self.say(host, f"{event['reason']}; connecting again")
-            case "waiting":
-                self.say(host, f"waiting: {event['reason']}", "yellow")
             case "cancelling":
                 self.say(host, "asked to stop before the next change", "yellow")
             case "rebooting":

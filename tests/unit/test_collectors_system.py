@@ -331,6 +331,14 @@ def test_disks(tmp_path):
     assert 0 < value["/"].free <= value["/"].total
 
 
+def test_paths_of_one_file_system_are_of_one_device(tmp_path):
+    (tmp_path / "a").mkdir()
+    mounts = [str(tmp_path), str(tmp_path / "a"), "/proc"]
+    value = accepted("disks", disks.collect({"mounts": mounts}))
+    here, below, other = (value[mount].device for mount in mounts)
+    assert here == below != other
+
+
 @pytest.mark.parametrize(("state", "expected"), [(0, True), (5, False), (-1, None)])
 def test_clock(tmp_path, monkeypatch, state, expected):
     monkeypatch.setattr(clock, "TIMESYNCD", tmp_path / "none")
