@@ -185,7 +185,7 @@ def test_a_host_is_not_restarted_where_the_initramfs_may_be_cut_short(room, enou
 
 
 def test_a_host_without_a_folder_for_kernels_has_no_room_to_lack():
-    there = {"status": "ok", "value": {"/": {"total": 2**40, "free": 2**39}}}
+    there = {"status": "ok", "value": {"/": {"total": 2**40, "free": 2**39, "device": 1}}}
     assert planned(reboot, OTHER, disks=there) != []
 
 
