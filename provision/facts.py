@@ -79,6 +79,8 @@ class Package:
     hold: bool = False
     auto: bool = False
     """Installed as a dependency: `apt autoremove` may take it."""
+    reinstreq: bool = False
+    """dpkg's own flag: its files are in part the old ones, in part the new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +88,8 @@ class Dpkg:
     interrupted: bool
     """/var/lib/dpkg/updates holds an unfinished transaction."""
     packages: dict[str, Package | None]
-    """Every NVIDIA and CUDA package and every one asked for; one that is missing is not there."""
+    """Every NVIDIA and CUDA package, every one asked for, and every one in a state that does not
+    last, whoever it belongs to; one that is missing is not there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

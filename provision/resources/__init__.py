@@ -22,6 +22,7 @@ from provision.resources import (
     site,
     toolkits,
     unattended,
+    unfinished,
     uv,
 )
 from provision.want import Want
@@ -49,6 +50,7 @@ ORDER: tuple[Resource, ...] = (
     unattended,
     nouveau,
     apt_index,
+    unfinished,
     headers,
     driver,
     toolkits,

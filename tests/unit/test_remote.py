@@ -90,7 +90,13 @@ def test_only_root_may_read_the_journal(host):
 
 
 def run(script, timeout=10.0):
-    return {"do": "run", "argv": ["sh", "-c", script], "timeout": timeout, "env": {}}
+    return {
+        "do": "run",
+        "argv": ["sh", "-c", script],
+        "timeout": timeout,
+        "env": {},
+        "accepts": [0],
+    }
 
 
 def carry_out(host, changes, name="r1", after=None):
