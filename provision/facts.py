@@ -72,6 +72,12 @@ class Boot:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CloudInit:
+    running: bool
+    """It is switched on and has not finished in this boot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Package:
     version: str
     status: str
@@ -323,6 +329,7 @@ class Facts:
 
     os: Os | Absent | Unknown
     boot: Boot | Absent | Unknown
+    cloud_init: CloudInit | Absent | Unknown
     dpkg: Dpkg | Absent | Unknown
     apt: Apt | Absent | Unknown
     files: dict[str, File | None] | Absent | Unknown

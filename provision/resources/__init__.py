@@ -10,6 +10,7 @@ from provision.resources import (
     apt_index,
     apt_pins,
     apt_source,
+    cloud_init,
     compilers,
     dpkg,
     driver,
@@ -43,6 +44,7 @@ class Resource(Protocol):
 
 ORDER: tuple[Resource, ...] = (
     preflight,
+    cloud_init,
     dpkg,
     site,
     apt_source,

@@ -6,7 +6,7 @@ import pytest
 
 from provision import engine, lab, wire
 from provision.lab.debs import Package, text
-from provision.plan import Stage
+from provision.plan import Stage, change_data
 from provision.resources import apt_packages
 from provision.target import target
 from tests.lab.hosts import host_entry, on_host
@@ -43,6 +43,34 @@ def hold(there, name, path):
         until [ -e /usr/local/bin/{name}.holds ]; do sleep 0.1; done
         """,
     )
+
+
+CLOUD_INIT = """\
+#!/bin/sh
+[ "$*" = "status --wait" ] || exit 1
+echo '{}' > /run/cloud-init/result.json
+echo "status: done"
+exit 2
+"""
+"""Ends when it is waited for, with an error after which it went on."""
+
+
+def test_cloud_init_is_waited_for_first(there):
+    on_host(
+        there,
+        f"""
+        cat > /usr/local/bin/cloud-init <<'END'
+{CLOUD_INIT}END
+        chmod +x /usr/local/bin/cloud-init
+        mkdir -p /run/cloud-init
+        touch /run/cloud-init/enabled
+        """,
+    )
+    first, *rest = engine.look(there).plan.now.changes
+    assert first.id == "cloud_init:cloud-init"
+    done = carry_out(there, *change_data(first)["actions"])
+    assert done["ok"]
+    assert engine.look(there).plan.now.changes == tuple(rest)
 
 
 def test_locks_are_waited_for_and_who_holds_them_is_told(there):

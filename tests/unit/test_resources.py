@@ -8,6 +8,7 @@ from provision.plan import Apt, Reboot, Stage
 from provision.resources import (
     apt_packages,
     apt_pins,
+    cloud_init,
     dpkg,
     environment,
     nouveau,
@@ -38,6 +39,26 @@ def test_the_query_names_each_thing_once():
     assert apt_pins.PATH in asked["files"]
     assert uv.path(WANT) in asked["uv"]
     assert resources.query(WANT) == asked
+
+
+# --- cloud-init ---------------------------------------------------------------------------------
+
+
+CLOUD = {"status": "ok", "value": {"running": True}}
+
+
+def test_cloud_init_is_waited_for_before_anything_else_is_done():
+    (change,) = planned(cloud_init, cloud_init=CLOUD)
+    (wait,) = change.actions
+    assert (wait.argv, wait.accepts) == (("cloud-init", "status", "--wait"), (0, 2))
+    assert planned(cloud_init, change.makes) == []
+    files = {"files": {nouveau.PATH: None}}
+    changes = planner.plan("h", WANT, raw(files, cloud_init=CLOUD)).now.changes
+    assert [one.resource for one in changes] == ["cloud_init", "nouveau"]
+
+
+def test_without_cloud_init_nothing_is_waited_for():
+    assert planned(cloud_init, cloud_init={"status": "absent", "reason": "no cloud-init"}) == []
 
 
 # --- dpkg --------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from provision.remote.collectors import (
     apt,
     boot,
     clock,
+    cloud_init,
     compilers,
     disks,
     dpkg,
@@ -31,6 +32,7 @@ from provision.remote.collectors import (
 COLLECTORS: list[ModuleType] = [
     system,
     boot,
+    cloud_init,
     dpkg,
     apt,
     files,
