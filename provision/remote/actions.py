@@ -63,10 +63,18 @@ class Context:
     feeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A lock's sha256 → its wheels: file name → sha256."""
 
-    def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        env: Mapping[str, str],
+        accepts: Sequence[int] = (0,),
+    ) -> None:
         """Run a command, its output going to the log.
 
-        Raises ActionFailed unless it exits 0, with the cause where its output tells one.
+        Raises ActionFailed when its exit status is not accepted, with the cause where its output
+        tells one.
         """
         self.say(f"$ {' '.join(argv)}")
         start = self.log.tell()
@@ -78,7 +86,7 @@ class Context:
             raise ActionFailed(f"there is no {argv[0]} on this host") from error
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{argv[0]} took more than {timeout:g} s") from error
-        if status:
+        if status not in accepts:
             trouble = apt_says.diagnose(self.since(start))
             if trouble:
                 raise ActionFailed(trouble.reason, hint=trouble.hint)
@@ -112,7 +120,12 @@ def _remove(action: Action, context: Context) -> None:
 def _run(action: Action, context: Context) -> None:
     if action["argv"][0] == "dpkg":  # apt-get has an option for that, dpkg has none
         _await(context, locks.FRONTEND, LOCK_PATIENCE)
-    context.run(action["argv"], timeout=action["timeout"], env=action["env"])
+    context.run(
+        action["argv"],
+        timeout=action["timeout"],
+        env=action["env"],
+        accepts=action["accepts"],
+    )
 
 
 def _keyring(action: Action, context: Context) -> None:

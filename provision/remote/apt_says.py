@@ -190,6 +190,14 @@ def _clash(found: Found) -> Trouble:
     )
 
 
+def _lost(found: Found) -> Trouble:
+    return Trouble(
+        f"{found[1]} is installed in part, and no source has it any more",
+        "apt-get update, if its source is still there; else give it up: "
+        f"dpkg --remove --force-remove-reinstreq {found[1]}",
+    )
+
+
 def _unmet(found: Found) -> Trouble:
     lines = re.findall(UNMET, found.string, re.MULTILINE)
     unmet = "; ".join(f"{name} {' '.join(what.split())}" for name, what in lines[:5])
@@ -219,6 +227,7 @@ RULES: tuple[tuple[str, Tell], ...] = (
     (r"Bad return status for module build on kernel: (\S+)", _module),
     (SCRIPT, _script),
     (CLASH, _clash),
+    (r"The package (\S+) needs to be reinstalled, but I can't find an archive", _lost),
     (r"unmet dependencies|held broken packages", _unmet),
 )
 """Causes before their consequences."""

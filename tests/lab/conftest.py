@@ -1,5 +1,6 @@
 """What lab tests need: a machine that can carry a lab host, and a finished host to start from."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from provision import engine, lab
 from provision.target import lab_spec, target
 from tests.lab import matrix
-from tests.lab.hosts import host_entry
+from tests.lab.faults import EVERYWHERE, KINDS
+from tests.lab.hosts import host_entry, on_host
+from tests.lab.trial import NAME, Trial
 
 LAYER = "t-finished"
 
@@ -31,6 +34,54 @@ def finished():
     lab.down(host.name, discard=True)
     yield LAYER
     lab.discard_layer(LAYER)
+
+
+@pytest.fixture(scope="session")
+def layer(finished):
+    """Makes and remembers the layer on which one kind of change is due; '': none is."""
+    made: dict[str, str] = {}
+
+    def of(kind: str) -> str:
+        if kind not in made:
+            host = host_entry(f"x-mess-{kind}".rstrip("-"), layer=finished)
+            made[kind] = f"{host.name}-layer"
+            lab.up(lab_spec(host), fresh=True, say=lambda _: None)
+            on_host(target(host), (KINDS[kind].disk if kind else "") + EVERYWHERE)
+            lab.freeze(host.name, made[kind])
+        return made[kind]
+
+    yield of
+    for label in made.values():
+        lab.discard_layer(label)
+
+
+@pytest.fixture
+def trial(layer, tmp_path):
+    """Makes the host on which one kind of change is due, or none."""
+    with contextlib.ExitStack() as stack:
+
+        def on(kind: str = "") -> Trial:
+            one = stack.enter_context(Trial(NAME, layer(kind), tmp_path))
+            if kind and KINDS[kind].live:
+                one.mess(KINDS[kind].live)
+            return one
+
+        yield on
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """Single faults stand in the table by their tests' names; cells note themselves."""
+    report = yield
+    if (
+        call.when == "call"
+        and item.get_closest_marker("matrix")
+        and "kind" not in item.fixturenames
+    ):
+        wrong = [str(call.excinfo.value).splitlines()[0]] if call.excinfo else []
+        title = item.name.removeprefix("test_").replace("_", " ")
+        matrix.CELLS["", title] = matrix.Cell(wrong, call.duration)
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

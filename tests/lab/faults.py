@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.lab.command import Command
 from tests.lab.test_dirty import PARTS, WITHOUT_PINS
-from tests.lab.trial import Trial, finished
+from tests.lab.trial import Trial
 
 KERNEL = "6.12.90-lab-amd64"
 OLDER = "580.159.04"
@@ -124,32 +124,32 @@ KINDS = {
 class Fault:
     """Something that goes wrong, and how the command that it hits may end."""
 
-    strike: Callable[[Trial, subprocess.Popen[str]], None]
+    strike: Callable[[Trial, Command], None]
     codes: tuple[int, ...]
     boots: int = 0
     torn: bool = False
     """A run may be left without its end."""
 
 
-def _cut(trial: Trial, command: subprocess.Popen[str]) -> None:
+def _cut(trial: Trial, command: Command) -> None:
     trial.cable.cut(2.0)
 
 
-def _kill_controller(trial: Trial, command: subprocess.Popen[str]) -> None:
-    command.kill()
+def _kill_controller(trial: Trial, command: Command) -> None:
+    command.process.kill()
 
 
-def _kill_run(trial: Trial, command: subprocess.Popen[str]) -> None:
+def _kill_run(trial: Trial, command: Command) -> None:
     """All its processes at once, as where memory runs out."""
     trial.signal_run(signal.SIGKILL)
 
 
-def _crash(trial: Trial, command: subprocess.Popen[str]) -> None:
+def _crash(trial: Trial, command: Command) -> None:
     trial.crash()
 
 
-def _cancel(trial: Trial, command: subprocess.Popen[str]) -> None:
-    code, said = finished(trial.start("cancel"))
+def _cancel(trial: Trial, command: Command) -> None:
+    code, said = trial.run("cancel")
     assert (code, "stops before its next change" in said) == (0, True), said
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from provision import engine, lab, wire
 from provision.lab.debs import Package, text
+from provision.plan import Stage, change_data
 from provision.resources import apt_packages
 from provision.target import target
 from tests.lab.hosts import host_entry, on_host
@@ -42,6 +43,34 @@ def hold(there, name, path):
         until [ -e /usr/local/bin/{name}.holds ]; do sleep 0.1; done
         """,
     )
+
+
+CLOUD_INIT = """\
+#!/bin/sh
+[ "$*" = "status --wait" ] || exit 1
+echo '{}' > /run/cloud-init/result.json
+echo "status: done"
+exit 2
+"""
+"""Ends when it is waited for, with an error after which it went on."""
+
+
+def test_cloud_init_is_waited_for_first(there):
+    on_host(
+        there,
+        f"""
+        cat > /usr/local/bin/cloud-init <<'END'
+{CLOUD_INIT}END
+        chmod +x /usr/local/bin/cloud-init
+        mkdir -p /run/cloud-init
+        touch /run/cloud-init/enabled
+        """,
+    )
+    first, *rest = engine.look(there).plan.now.changes
+    assert first.id == "cloud_init:cloud-init"
+    done = carry_out(there, *change_data(first)["actions"])
+    assert done["ok"]
+    assert engine.look(there).plan.now.changes == tuple(rest)
 
 
 def test_locks_are_waited_for_and_who_holds_them_is_told(there):
@@ -142,6 +171,63 @@ def test_nothing_of_an_installation_that_takes_too_long_goes_on(there):
         scripts={"postinst": "#!/bin/sh\nexec sleep 6000\n"},
     )
     argv = [*apt_packages.INSTALL, put(there, slow)]
-    failed = carry_out(there, {"do": "run", "argv": argv, "timeout": 15.0, "env": {}})
+    run = {"do": "run", "argv": argv, "timeout": 15.0, "env": {}, "accepts": [0]}
+    failed = carry_out(there, run)
     assert failed["reason"] == "apt-get took more than 15 s"
     assert said(there, "pgrep", "-x", "apt-get|dpkg|sleep") == ""
+    on_host(there, "dpkg --purge --force-all lab-slow")
+
+
+HALF = Package(
+    name="lab-half",
+    version="1.0",
+    architecture="all",
+    summary="Is killed while it is unpacked for the first time",
+    files={"usr/share/lab-half/data": text("x\n" * 10_000)},
+    scripts={
+        "preinst": "#!/bin/sh\n[ -e /run/lab-half ] && exit 0\ntouch /run/lab-half\nsleep 600\n"
+    },
+)
+USER = Package(
+    name="lab-user",
+    version="1.0",
+    architecture="all",
+    summary="Is unpacked before what it depends on",
+    depends=("lab-half",),
+)
+
+
+def test_a_dpkg_that_was_killed_while_unpacking_is_mended(there):
+    for package in (HALF, USER):
+        put(there, package)
+    on_host(
+        there,
+        """
+        mkdir /root/pool
+        mv /root/lab-half_1.0_all.deb /root/pool
+        cd /root/pool
+        apt-ftparchive packages . > Packages
+        echo 'deb [trusted=yes] file:/root/pool ./' > /etc/apt/sources.list.d/pool.list
+        apt-get -qq update
+        dpkg --unpack /root/lab-user_1.0_all.deb
+        setsid apt-get -qq -y --fix-broken install < /dev/null > /dev/null 2>&1 &
+        until [ -e /run/lab-half ]; do sleep 0.1; done
+        pkill -KILL -x 'apt-get|dpkg|lab-half.preins|sleep'
+        """,
+    )
+    before = engine.look(there)
+    assert before.facts.dpkg.interrupted
+    broken = {"lab-half": "half-installed", "lab-user": "unpacked"}
+    packages = before.facts.dpkg.packages
+    assert {name: packages[name].status for name in broken} == broken
+    ids = []
+    for _ in range(2):
+        seen = engine.look(there)
+        ids.append(
+            [change.id for change in seen.plan.now.changes if change.resource != "apt_index"]
+        )
+        engine.apply(there, seen, lambda _: None)
+    assert ids == [["dpkg:dpkg"], ["unfinished:lab-half, lab-user"]]
+    assert said(there, "dpkg", "--audit") == ""
+    assert said(there, "dpkg-query", "-W", "-f=${Status}", "lab-user") == "install ok installed"
+    assert engine.look(there).plan.now.changes[0].stage == Stage.PACKAGES

@@ -7,21 +7,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from provision import inventory, lab
 from provision.target import Target, lab_spec, target
+from tests.lab.command import Command, wait_for
 from tests.lab.hosts import MODEL, host_entry, on_host
 from tests.lab.proxy import Cable
 
-ROOT = Path(__file__).parents[2]
+NAME = "x-fault"
+"""Of the host: there is one at a time."""
 JOURNAL = "var/log/firstlight/journal.jsonl"
-PATIENCE = 90.0
-"""Seconds until a command must have come to where something is to happen to it, or to its end."""
 
 
 class Trial:
@@ -35,6 +33,7 @@ class Trial:
         self.there = lab.up(lab_spec(self.entry), fresh=True, say=lambda _: None)
         self.cable = Cable(self.there.port)
         self.folder = folder
+        self._commands = 0
         self._old = self._size()
         self._boots = self._booted()
         self._write_inventory()
@@ -85,24 +84,15 @@ class Trial:
             argv, capture_output=True, text=True, check=False, timeout=60
         ).stdout.strip()
 
-    def start(self, *words: str, **more: Any) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> Command:
         """Start a task on the host: `invoke WORDS`."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "invoke", *words],
-            cwd=ROOT,
-            env={**os.environ, inventory.VARIABLE: str(self.folder / "inventory.yaml")},
-            **{
-                "stdin": subprocess.DEVNULL,
-                "stdout": subprocess.PIPE,
-                "stderr": subprocess.STDOUT,
-                "text": True,
-                **more,
-            },
-        )
+        self._commands += 1
+        said = self.folder / f"said-{self._commands}"
+        return Command(self.folder / "inventory.yaml", words, said)
 
     def run(self, *words: str) -> tuple[int, str]:
         """Exit code and output of a task."""
-        return finished(self.start(*words))
+        return self.start(*words).end()
 
     def crash(self) -> None:
         """Every process of the host dies at once; it boots again."""
@@ -169,22 +159,3 @@ class Trial:
 def is_change(event: dict[str, Any], change: str) -> bool:
     """Whether a change begins here whose id begins so."""
     return event["event"] == "change" and str(event["id"]).startswith(change)
-
-
-def wait_for(ready: Callable[[], bool], what: str) -> None:
-    """Look again and again, from outside: the host is not asked."""
-    end = time.monotonic() + PATIENCE
-    while not ready():
-        assert time.monotonic() < end, f"never seen: {what}"
-        time.sleep(0.005)
-
-
-def finished(task: subprocess.Popen[str]) -> tuple[int, str]:
-    """Exit code and output of a task that ends by itself."""
-    try:
-        said, _ = task.communicate(timeout=PATIENCE)
-    except subprocess.TimeoutExpired:
-        task.kill()
-        said, _ = task.communicate()
-        raise AssertionError(f"it does not end:\n{said[-3000:]}") from None
-    return task.returncode, said or ""

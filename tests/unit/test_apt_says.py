@@ -205,6 +205,10 @@ TOLD = {
         f"{FIT}: lab-needs-late Depends: lab-late (= 1.0) but 2.0 is to be installed",
         "a hold, a pin or a source",
     ),
+    "no-archive.bookworm": (
+        "lab-half is installed in part, and no source has it any more",
+        "apt-get update, if its source is still there",
+    ),
     "script-failed.bookworm": (
         "the post-installation script of lab-script failed (exit 3)",
         "what it says stands in the log",

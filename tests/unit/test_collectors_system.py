@@ -13,6 +13,7 @@ from provision import facts
 from provision.remote.collectors import (
     boot,
     clock,
+    cloud_init,
     disks,
     gpu_users,
     iommu,
@@ -323,6 +324,45 @@ def test_no_limit():
     assert memory.least([], {}.get, 2**40) is None
     with pytest.raises(ValueError, match="rubbish"):
         memory.least(["a"], {"a": "rubbish"}.get, 2**40)
+
+
+@pytest.fixture
+def cloud(tmp_path, monkeypatch):
+    """cloud-init's folder of this boot, on a host that has cloud-init."""
+    program = tmp_path / "cloud-init"
+    program.touch(mode=0o755)
+    monkeypatch.setattr(cloud_init, "PATH", str(tmp_path))
+    monkeypatch.setattr(cloud_init, "RUN", tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    ("files", "running"),
+    [
+        (["enabled"], True),
+        (["enabled", "status.json"], True),
+        (["enabled", "status.json", "result.json"], False),
+        (["disabled"], False),
+        ([], False),
+    ],
+)
+def test_cloud_init(cloud, files, running):
+    for name in files:
+        (cloud / name).touch()
+    assert accepted("cloud_init", cloud_init.collect({})).running is running
+
+
+def test_cloud_init_s_link_to_a_result_that_is_not_written_yet(cloud):
+    (cloud / "enabled").touch()
+    (cloud / "result.json").symlink_to("../var/lib/cloud/data/result.json")
+    assert accepted("cloud_init", cloud_init.collect({})).running
+
+
+def test_no_cloud_init(cloud, monkeypatch):
+    monkeypatch.setattr(cloud_init, "PATH", str(cloud))
+    with pytest.raises(Missing, match="no cloud-init"):
+        cloud_init.collect({})
 
 
 def test_disks(tmp_path):

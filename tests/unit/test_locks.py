@@ -108,9 +108,7 @@ def test_who_does_not_let_go_is_given_back(seen):
 def run(tmp_path, monkeypatch):
     """Carries out one action; gives the commands, and what was waited for, in their order."""
     done = []
-    monkeypatch.setattr(
-        actions.Context, "run", lambda self, argv, *, timeout, env: done.append(argv[0])
-    )
+    monkeypatch.setattr(actions.Context, "run", lambda self, argv, **options: done.append(argv[0]))
     nothing = {"install": {}, "remove": {}}
     monkeypatch.setattr(actions.apt, "simulate", lambda argv: {**nothing, "error": None})
     with (tmp_path / "log").open("ab") as log:
@@ -120,7 +118,13 @@ def run(tmp_path, monkeypatch):
         yield lambda **action: actions.carry_out(action, context) or done
 
 
-DPKG = {"do": "run", "argv": ["dpkg", "--configure", "-a"], "timeout": 9.0, "env": {}}
+DPKG = {
+    "do": "run",
+    "argv": ["dpkg", "--configure", "-a"],
+    "timeout": 9.0,
+    "env": {},
+    "accepts": [0],
+}
 INSTALL = {"do": "apt", "argv": ["apt-get", "install", "a"]}
 UPDATE = {"do": "index", "argv": ["apt-get", "update"]}
 
