@@ -1,13 +1,14 @@
 """What single resources plan, where a whole host's way does not reach."""
 
 import pytest
-from samples import WANT, installed, planned, refused
+from samples import WANT, installed, planned, raw, refused
 
-from provision import resources
+from provision import planner, resources
 from provision.resources import (
     apt_pins,
     cloud_init,
     dpkg,
+    nouveau,
     persistence,
     uv,
 )
