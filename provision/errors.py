@@ -70,5 +70,5 @@ def dotted(path: Sequence[object]) -> str:
 
 
 def _part(part: object) -> str:
-    plain = isinstance(part, int) or (isinstance(part, str) and part.isprintable())
+    plain = isinstance(part, str) and part.isprintable()
     return str(part)[:BRIEF] if plain else shown(part)

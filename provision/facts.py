@@ -82,6 +82,12 @@ class Boot:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CloudInit:
+    running: bool
+    """It is switched on and has not finished in this boot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Package:
     version: str
     status: str
@@ -89,6 +95,8 @@ class Package:
     hold: bool = False
     auto: bool = False
     """Installed as a dependency: `apt autoremove` may take it."""
+    reinstreq: bool = False
+    """dpkg's own flag: its files are in part the old ones, in part the new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +104,8 @@ class Dpkg:
     interrupted: bool
     """/var/lib/dpkg/updates holds an unfinished transaction."""
     packages: dict[PackageName, Package | None]
-    """Every NVIDIA and CUDA package and every one asked for; one that is missing is not there."""
+    """Every NVIDIA and CUDA package, every one asked for, and every one in a state that does not
+    last, whoever it belongs to; one that is missing is not there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,6 +273,8 @@ class Disk:
     """Bytes."""
     free: Int
     """Bytes that an unprivileged process could still write."""
+    device: int
+    """Paths of the same device (st_dev) share that room."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -349,8 +360,14 @@ class Simulation:
     """Package → [version now or None, version afterwards]."""
     remove: dict[PackageName, str]
     """Package → version that apt would remove."""
+    download: int
+    """Bytes that are not in apt's cache yet."""
+    installs: int
+    """Bytes that the packages take more than now; negative when they take less."""
     error: str | None
-    """Why apt refuses, in its own words."""
+    """Why apt refuses."""
+    hint: str
+    """What can be done about that, where it is known."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -359,6 +376,7 @@ class Facts:
 
     os: Os | Absent | Unknown
     boot: Boot | Absent | Unknown
+    cloud_init: CloudInit | Absent | Unknown
     dpkg: Dpkg | Absent | Unknown
     apt: Apt | Absent | Unknown
     files: dict[str, File | None] | Absent | Unknown

@@ -124,10 +124,10 @@ def _failure(host: str, end: Mapping[str, Any], last: Mapping[str, Any]) -> Prov
         what = "the run on the host died without an end"
     else:
         what = end.get("reason", "the run failed")
+    cure = last.get("hint") or "mend the cause and run the same command again"
     return NotConverged(
         f"{host}: {what}",
-        hint=f"whole log on the host: /var/log/{TOOL}/{end['run']}.log; "
-        "mend the cause and run the same command again",
+        hint=f"{cure}; whole log on the host: /var/log/{TOOL}/{end['run']}.log",
         log=tuple(last.get("log", ())),
     )
 
@@ -243,7 +243,9 @@ def reach(watch: Watch, deadline: float) -> tuple[str, str]:
                 raise error from None
             if now - spoken > PATIENCE:
                 spoken = now
-                watch.tell({"event": "waiting", "reason": f"{now - start:.0f} s: {error.what}"})
+                watch.tell(
+                    {"event": "waiting", "reason": f"waiting for {now - start:.0f} s: {error.what}"}
+                )
         else:
             return boot, kernel
         time.sleep(wait)

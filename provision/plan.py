@@ -26,9 +26,11 @@ class Stage(IntEnum):
     """What would fail later, before anything changes."""
     SOURCES = 1
     """Where packages come from, and what may not happen by itself."""
-    PACKAGES = 2
-    REBOOT = 3
-    RUNTIME = 4
+    REPAIR = 2
+    """What apt must put in order before it installs anything."""
+    PACKAGES = 3
+    REBOOT = 4
+    RUNTIME = 5
     """What runs on a driver that works: services, uv, environments."""
 
 
@@ -52,13 +54,14 @@ class Remove:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Run a command; any other exit status than 0 fails the change."""
+    """Run a command; any other exit status than those accepted fails the change."""
 
     do: ClassVar[str] = "run"
     argv: tuple[str, ...]
     timeout: float = 600.0
     """Seconds."""
     env: Mapping[str, str] = field(default_factory=dict)
+    accepts: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +82,14 @@ class Disable:
     do: ClassVar[str] = "disable"
     path: str
     uri: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Index:
+    """Fetch apt's index, once nobody else does: apt-get itself does not wait for that."""
+
+    do: ClassVar[str] = "index"
+    argv: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -192,6 +203,7 @@ Action = (
     | Run
     | Keyring
     | Disable
+    | Index
     | Apt
     | Keep
     | Unpack

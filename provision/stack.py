@@ -28,14 +28,13 @@ PATCHES = range(40)
 
 T = TypeVar("T", bound=BaseModel)
 
-"""A lock's row goes on in the next line behind a backslash."""
-
 
 def _requirement(text: str) -> str:
     try:
         address = Requirement(text).url
     except InvalidRequirement as error:
-        raise ValueError(f"not a requirement: {error}") from error
+        said = str(error).partition("\n")[0]  # below it the text again, and an arrow
+        raise ValueError(f"not a requirement: {said}") from error
     if address:
         raise ValueError("it names an address; a lock holds versions from the index alone")
     return text
@@ -272,10 +271,12 @@ def load(name: str) -> Stack:
             hint=f"stacks there: {', '.join(names())}",
         )
     data = _read(path)
-    system = FOLDER / f"{data.get('system')}.toml"
+    beside = data.get("system")
+    system = FOLDER / f"{beside}.toml" if isinstance(beside, str) else FOLDER
     if system not in FOLDER.glob("*.toml"):
-        beside = dotted((system.name,))
-        raise UsageError(f"{path.name}: system: there is no file {beside} beside it")
+        raise UsageError(
+            f"{path.name}: system: there is no file {dotted((beside,))}.toml beside it"
+        )
     table = validated(System, _read(system), system.name)
     found = validated(Stack, {**data, "name": name, "system": table}, path.name)
     for release in found.toolkits:

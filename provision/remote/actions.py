@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import io
 import shutil
@@ -18,30 +17,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from provision.remote import apt, openpgp, proof, release, sources
+from provision.remote import apt, apt_says, locks, openpgp, process, proof, release, sources
 from provision.remote.command import ENV
 from provision.remote.paths import BLOBS, private, replace
 
 QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
-    "NEEDRESTART_SUSPEND": "1",
+    "DEBCONF_NONINTERACTIVE_SEEN": "true",
+    "UCF_FORCE_CONFFOLD": "1",
     "APT_LISTCHANGES_FRONTEND": "none",
+    "APT_LISTBUGS_FRONTEND": "none",
+    "NEEDRESTART_SUSPEND": "1",
+    "NEEDRESTART_MODE": "l",
 }
-"""Nothing may ask a question: there is nobody to answer."""
+"""Nothing may ask a question: there is nobody to answer. Whoever edited a file keeps it (ucf)."""
 KEYRING_LIMIT = 1 << 20
 """Bytes that a key package may have; NVIDIA's has 4 kB."""
 
 DOWNLOAD = ("apt-get", "download", "-o", "APT::Sandbox::User=root")
 """Into a folder that only root may enter, which apt's own user can't."""
-DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 LOCK_PATIENCE = 600.0
-"""Seconds, as long as apt-get is told to wait."""
+"""Seconds, as long as apt-get is told to wait for those locks that it waits for."""
 
 Action = Mapping[str, Any]
 
 
 class ActionFailed(Exception):
-    """The action did not do what the plan says; why, in one line."""
+    """The action did not do what the plan says: why, in one line, and what can be done."""
+
+    def __init__(self, reason: str, *, hint: str = "") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 @dataclass(frozen=True)
@@ -53,28 +59,43 @@ class Context:
     log: BinaryIO
     allowed: Mapping[str, Any]
     """What apt may install and remove in this round, as the plan showed it."""
+    waiting: Callable[[str], None]
+    """Is told for whom the run waits."""
     feeds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A lock's sha256 → its wheels: file name → sha256."""
 
-    def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str]) -> None:
-        """Run a command, its output going to the log. Raises ActionFailed unless it exits 0."""
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float,
+        env: Mapping[str, str],
+        accepts: Sequence[int] = (0,),
+    ) -> None:
+        """Run a command, its output going to the log.
+
+        Raises ActionFailed when its exit status is not accepted, with the cause where its output
+        tells one.
+        """
         self.say(f"$ {' '.join(argv)}")
+        start = self.log.tell()
         try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=subprocess.STDOUT,
-                env={**ENV, **QUIET, **env},
-                timeout=timeout,
-                check=False,
+            status = process.run(
+                argv, output=self.log, env={**ENV, **QUIET, **env}, timeout=timeout
             )
         except FileNotFoundError as error:
             raise ActionFailed(f"there is no {argv[0]} on this host") from error
         except subprocess.TimeoutExpired as error:
             raise ActionFailed(f"{argv[0]} took more than {timeout:g} s") from error
-        if done.returncode:
-            raise ActionFailed(f"{argv[0]} exits {done.returncode}")
+        if status not in accepts:
+            trouble = apt_says.diagnose(self.since(start))
+            if trouble:
+                raise ActionFailed(trouble.reason, hint=trouble.hint)
+            raise ActionFailed(f"{argv[0]} exits {status}")
+
+    def since(self, start: int) -> str:
+        """The log from a byte on."""
+        return Path(self.log.name).read_bytes()[start:].decode("utf-8", "replace")
 
     def say(self, line: str) -> None:
         """Write a line to the log."""
@@ -98,7 +119,14 @@ def _remove(action: Action, context: Context) -> None:
 
 
 def _run(action: Action, context: Context) -> None:
-    context.run(action["argv"], timeout=action["timeout"], env=action["env"])
+    if action["argv"][0] == "dpkg":  # apt-get has an option for that, dpkg has none
+        _await(context, locks.FRONTEND, LOCK_PATIENCE)
+    context.run(
+        action["argv"],
+        timeout=action["timeout"],
+        env=action["env"],
+        accepts=action["accepts"],
+    )
 
 
 def _keyring(action: Action, context: Context) -> None:
@@ -121,28 +149,25 @@ def _keyring(action: Action, context: Context) -> None:
             f"{action['url']} brings keys {', '.join(found) or 'none'}, "
             f"the stack trusts {action['fingerprint']}"
         )
-    _await_dpkg(context)
+    _await(context, locks.FRONTEND, LOCK_PATIENCE)
     # The package's own list counts, also where somebody edited or deleted it.
     force = ["--force-confnew", "--force-confmiss"]
     context.run(["dpkg", *force, "--install", str(path)], timeout=120.0, env={})
 
 
-def _await_dpkg(context: Context) -> None:
-    """Wait for dpkg's lock: apt-get has an option for that, dpkg has none."""
-    if not DPKG_LOCK.exists():
-        return
-    end = time.monotonic() + LOCK_PATIENCE
-    with DPKG_LOCK.open("r+") as lock:
-        while True:
-            try:
-                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                if time.monotonic() > end:
-                    raise ActionFailed("another program holds dpkg's lock") from None
-                context.say("waiting for dpkg's lock")
-                time.sleep(1.0)
-            else:
-                return
+def _await(context: Context, lock: Path, patience: float) -> None:
+    """Wait for a lock of apt's or dpkg's. Raises ActionFailed, naming who does not let it go."""
+
+    def say(reason: str) -> None:
+        context.say(reason)
+        context.waiting(reason)
+
+    holder = locks.await_free(lock, say, patience)
+    if holder:
+        raise ActionFailed(
+            f"{lock} is still held by {holder} after {LOCK_PATIENCE:g} s",
+            hint="let that program end, or stop it, and run the same command again",
+        )
 
 
 def _opener(proxy: str | None) -> urllib.request.OpenerDirector:
@@ -177,10 +202,28 @@ def _disable(action: Action, context: Context) -> None:
     replace(path, switch(text, action["uri"]).encode(), path.stat().st_mode & 0o777)
 
 
+def _index(action: Action, context: Context) -> None:
+    end = time.monotonic() + LOCK_PATIENCE
+    while True:
+        _await(context, locks.LISTS, end - time.monotonic())
+        start = context.log.tell()
+        try:
+            context.run(action["argv"], timeout=600.0, env={})
+        except ActionFailed:
+            # Somebody else may have taken the lock in between.
+            lost = apt_says.lists_locked(context.since(start))
+            if not lost or time.monotonic() > end:
+                raise
+        else:
+            return
+
+
 def _apt(action: Action, context: Context) -> None:
+    for lock in (locks.FRONTEND, locks.ARCHIVES):
+        _await(context, lock, LOCK_PATIENCE)
     said = apt.simulate(action["argv"])
     if said["error"]:
-        raise ActionFailed(f"apt refuses: {said['error']}")
+        raise ActionFailed(f"apt refuses: {said['error']}", hint=said["hint"])
     more = apt.beyond(said, context.allowed)
     if more:
         raise ActionFailed(f"apt would do more than the plan says: {', '.join(more)}")
@@ -281,6 +324,7 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "run": _run,
     "keyring": _keyring,
     "disable": _disable,
+    "index": _index,
     "apt": _apt,
     "unpack": _unpack,
     "place": _place,

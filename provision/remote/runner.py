@@ -64,7 +64,11 @@ def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
     private(LOG)
     with open(log_path(run), "ab", opener=secret) as log:
         context = Context(
-            folder=Path(folder), log=log, allowed=order["allowed"], feeds=order["feeds"]
+            folder=Path(folder),
+            log=log,
+            allowed=order["allowed"],
+            feeds=order["feeds"],
+            waiting=lambda reason: journal.append(run, "waiting", reason=reason),
         )
         for change in order["changes"]:
             if _stopped(run, change):
@@ -111,17 +115,22 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
         reason = (
             str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
         )
+        hint = error.hint if isinstance(error, ActionFailed) else ""
         lines = excerpt(log_path(run).read_bytes()[at:])
-        journal.append(run, "failed", id=change["id"], reason=masked(reason), log=lines)
+        said = {"reason": masked(reason), "hint": masked(hint), "log": lines}
+        journal.append(run, "failed", id=change["id"], **said)
         return "failed"
     journal.append(run, "done", id=change["id"], seconds=round(time.monotonic() - start, 2))
     return "done"
 
 
 def excerpt(log: bytes) -> list[str]:
-    """The last lines of a log, without passwords that apt or uv repeat from URLs."""
-    lines = log.decode("utf-8", "replace").splitlines()[-EXCERPT:]
-    return [masked(line)[:WIDTH] for line in lines]
+    """The last lines of a log, without passwords that apt or uv repeat from URLs.
+
+    Of a line that dpkg writes over and over, its progress, the last state.
+    """
+    lines = log.decode("utf-8", "replace").rstrip("\n").split("\n")[-EXCERPT:]
+    return [masked(line.rpartition("\r")[2])[:WIDTH] for line in lines]
 
 
 if __name__ == "__main__":

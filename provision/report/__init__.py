@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 import time
 from collections import Counter
@@ -151,6 +152,8 @@ class Report:
                 self.say(host, f"run {event['run']} started; its log on the host: {log}", "dim")
             case "output" if self.verbose:
                 self._line(host, "|", "dim", event["line"])
+            case "waiting":
+                self._line(host, "…", "cyan", event["reason"])
             case "done":
                 self._line(host, "✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":
@@ -163,8 +166,6 @@ class Report:
                 self.say(host, f"uploading {event['bytes'] / 1e6:.1f} MB")
             case "reconnecting":
                 self.say(host, f"{event['reason']}; connecting again")
-            case "waiting":
-                self.say(host, f"waiting: {event['reason']}", "yellow")
             case "cancelling":
                 self.say(host, "asked to stop before the next change", "yellow")
             case "rebooting":
@@ -225,6 +226,9 @@ class Report:
             raise EOFError
         sys.stderr.write(f"\n{question}")
         sys.stderr.flush()
+        # In short waits: a Ctrl-C that comes just before a read would not end it.
+        while not select.select([sys.stdin], [], [], 0.2)[0]:
+            pass
         return sys.stdin.readline()
 
     def history(self, host: str, runs: Sequence[Past], *, whole: bool) -> None:

@@ -10,6 +10,7 @@ from provision.plan import (
     Disable,
     Discard,
     Feed,
+    Index,
     Intact,
     Keep,
     Keyring,
@@ -50,6 +51,8 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             return [f"fetch {action.url}", f"  hold its key to {action.fingerprint}, install it"]
         case Disable():
             return [f"switch off {action.uri} in {action.path}"]
+        case Index():
+            return ["$ " + " ".join(action.argv)]
         case Apt():
             return ["$ " + " ".join(action.argv), *_apt_lines(action, whole=whole)]
         case Keep():

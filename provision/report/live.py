@@ -72,6 +72,8 @@ class Progress:
             match event["event"]:
                 case "output":
                     line.output = plain(event["line"])
+                case "waiting":
+                    line.output = plain(event["reason"])
                 case "change":
                     self._lines[host] = Line(step=plain(event["id"]))
                 case name if name in STEPS:

@@ -10,6 +10,7 @@ from provision.resources import (
     apt_index,
     apt_pins,
     apt_source,
+    cloud_init,
     compilers,
     dpkg,
     driver,
@@ -24,6 +25,7 @@ from provision.resources import (
     site,
     toolkits,
     unattended,
+    unfinished,
     uv,
 )
 from provision.want import Want
@@ -44,6 +46,7 @@ class Resource(Protocol):
 
 ORDER: tuple[Resource, ...] = (
     preflight,
+    cloud_init,
     dpkg,
     site,
     apt_source,
@@ -51,6 +54,7 @@ ORDER: tuple[Resource, ...] = (
     unattended,
     nouveau,
     apt_index,
+    unfinished,
     holds,
     headers,
     driver,

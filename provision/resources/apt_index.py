@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from provision.facts import Apt, Facts
-from provision.plan import Change, Run, Stage
+from provision.plan import Change, Index, Stage
 from provision.resources import apt_packages, apt_source, compilers, driver, headers, toolkits
 from provision.resources.known import NotKnown, known
 from provision.want import Want
 
 NAME = "apt_index"
 STAGE = Stage.SOURCES
-UPDATE = ("apt-get", "update", "-o", "APT::Update::Error-Mode=any", "-o", "DPkg::Lock::Timeout=600")
+UPDATE = ("apt-get", "update", "-o", "APT::Update::Error-Mode=any")
 """Without that mode apt-get update exits 0 on a tampered InRelease when old lists exist."""
 
 
@@ -59,7 +59,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
             before=f"lacks {', '.join(unseen)}",
             after="fetched",
             why="what is missing must be found first",
-            actions=(Run(argv=UPDATE),),
+            actions=(Index(argv=UPDATE),),
             makes={
                 "apt": {
                     "fresh": dict.fromkeys(apt.sources, True),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from provision import TOOL
-from provision.facts import Dpkg, Facts, Package, Unknown
+from provision.facts import Dpkg, Facts, Package, Simulation, Unknown
 from provision.plan import Action, Apt, Change, Json, Remove, Run, Stage, Write
 from provision.promises import UNSEEN
 from provision.resources.known import NotKnown, known
@@ -30,6 +30,8 @@ REINSTALL = (*INSTALL, "--reinstall")
 CHANGE_HELD = "--allow-change-held-packages"
 HELD = f"/var/lib/{TOOL}/held"
 """A file named after each package that is to be held again: see `holds`."""
+RESERVE = 512 * 2**20
+"""Bytes that stay free: apt counts files, not what scripts write, modules and an initrd for one."""
 
 
 def installed(version: str) -> dict[str, Any]:
@@ -229,7 +231,7 @@ def _available(lacking: Wanted, facts: Facts) -> dict[str, str]:
 def asked(facts: Facts, argv: tuple[str, ...]) -> Apt:
     """A transaction, with what apt said it would do if it was asked.
 
-    Raises NotKnown when apt refuses it.
+    Raises NotKnown when apt refuses it, or when there is no room for it.
     """
     if isinstance(facts.simulations, Unknown):
         raise NotKnown(f"simulations: {facts.simulations.reason}", subject="simulations")
@@ -239,5 +241,31 @@ def asked(facts: Facts, argv: tuple[str, ...]) -> Apt:
         return apt
     if said.error:
         names = [word for word in argv if word not in INSTALL]
-        raise NotKnown(f"apt refuses: {said.error}", subject=" ".join(names))
+        raise NotKnown(f"apt refuses: {said.error}", subject=" ".join(names), hint=said.hint)
+    _room(facts, said)
     return Apt(argv=argv, install=said.install, remove=said.remove)
+
+
+def _room(facts: Facts, said: Simulation) -> None:
+    """Raise NotKnown where packages would not fit: /var holds what is downloaded, / the rest."""
+    disks = known(facts.disks, "disks")
+    root = disks["/"]
+    download, installs = (said.download, "to download"), (said.installs, "to install")
+    needs = {"/": [installs], "/var": [download]}
+    if disks.get("/var", root).device == root.device:
+        needs = {"/": [download, installs]}
+    for mount, parts in needs.items():
+        need = sum(size for size, _ in parts)
+        free = disks[mount].free
+        if need > 0 and free < need + RESERVE:
+            what = ", ".join(f"{_gib(size)} {what}" for size, what in parts)
+            raise NotKnown(
+                f"{mount} has {_gib(free)} free, apt needs {_gib(need + RESERVE)}: {what}, "
+                f"{_gib(RESERVE)} in reserve",
+                subject=mount,
+                hint=f"make space on {mount}, for example: apt-get clean",
+            )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"

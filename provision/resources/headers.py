@@ -17,7 +17,7 @@ from provision.want import Want
 
 NAME = "headers"
 STAGE = Stage.PACKAGES
-RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._~-]*(?<!-)")
+RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*(?<!-)")
 """What can stand in a package's name; apt would remove one whose name ends with a dash."""
 
 

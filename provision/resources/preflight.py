@@ -22,6 +22,9 @@ Rule = Callable[[Want, Facts], Iterator[NotKnown]]
 ARCH = "x86_64"
 """The one that the stacks' repositories and locks are for."""
 
+SPACE = {"/boot": "apt-get autoremove --purge, which removes old kernels"}
+"""What may help on a mount instead of apt-get clean."""
+
 
 def query(want: Want) -> dict[str, Any]:
     return {}
@@ -113,14 +116,19 @@ def _secure_boot(want: Want, facts: Facts) -> Iterator[NotKnown]:
 
 
 def _space(want: Want, facts: Facts) -> Iterator[NotKnown]:
-    lacking = apt_packages.missing(toolkits.expected(want, facts), known(facts.dpkg, "dpkg"))
-    for mount, gib in want.stack.system.space.items() if lacking else ():
-        disk = known(facts.disks, "disks").get(mount)
-        if disk and disk.free < gib * 2**30:
+    if not apt_packages.missing(toolkits.expected(want, facts), known(facts.dpkg, "dpkg")):
+        return
+    disks = known(facts.disks, "disks")
+    needs = {mount: gib for mount, gib in want.stack.system.space.items() if mount in disks}
+    # Of mounts that share their room the largest figure counts: it is meant for all of them.
+    largest = {disks[mount].device: mount for mount in sorted(needs, key=needs.__getitem__)}
+    for mount in largest.values():
+        disk, gib = disks[mount], needs[mount]
+        if disk.free < gib * 2**30:
             yield NotKnown(
                 f"{mount} has {disk.free / 2**30:.1f} GiB free, {gib:g} GiB are needed",
                 subject=mount,
-                hint=f"make space on {mount}, for example: apt-get clean",
+                hint=f"make space on {mount}, for example: {SPACE.get(mount, 'apt-get clean')}",
             )
 
 

@@ -36,7 +36,7 @@ def tidy(raw: dict[str, Any], repository: Repository) -> dict[str, Any]:
     values["clock"].update(now=1.8e9)
     values["memory"].update(total=2**40, available=2**40 - 2**35, cpus=64)
     for disk in values["disks"].values():
-        disk.update(total=2**41, free=2**40)
+        disk.update(total=2**41, free=2**40, device=1)
     return data
 
 

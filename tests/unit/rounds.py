@@ -8,7 +8,13 @@ from provision.remote import journal, runner
 
 
 def run(script, timeout=10.0):
-    return {"do": "run", "argv": ["sh", "-c", script], "timeout": timeout, "env": {}}
+    return {
+        "do": "run",
+        "argv": ["sh", "-c", script],
+        "timeout": timeout,
+        "env": {},
+        "accepts": [0],
+    }
 
 
 def carry_out(places, changes, name="r1", after=None):

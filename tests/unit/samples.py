@@ -90,6 +90,12 @@ def installed(name, version, status="installed", **marks):
     return {"dpkg": {"packages": {name: package}}}
 
 
+def apt_answer(**said):
+    """What apt says of a transaction that nothing hinders; with what differs."""
+    nothing = {"install": {}, "remove": {}, "download": 0, "installs": 0}
+    return {**nothing, "error": None, "hint": "", **said}
+
+
 def accepted(name, value):
     """The fact that the controller makes of a collector's value after its way over the wire."""
     wire = json.dumps({"schema": 1, "facts": {name: {"status": "ok", "value": value}}})
@@ -101,7 +107,7 @@ def accepted(name, value):
 START = {"event": "start", "who": "me", "changes": ["a"]}
 CHANGE = {"event": "change", "id": "a"}
 DONE = {"event": "done", "id": "a", "seconds": 0.1}
-FAILED = {"event": "failed", "id": "a", "reason": "sh exits 1", "log": ["$ sh", "oops"]}
+FAILED = {"event": "failed", "id": "a", "reason": "sh exits 1", "hint": "", "log": ["$ sh", "oops"]}
 END = {"event": "end", "result": "done", "reboot": False}
 REBOOT = {"event": "end", "result": "done", "reboot": True}
 BAD_END = {"event": "end", "result": "failed", "reboot": False}

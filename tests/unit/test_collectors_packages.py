@@ -30,7 +30,7 @@ def test_dpkg_status():
         "libnvidia-ml1:i386": package("installed"),
         "nvidia-kernel-open-dkms": package("half-configured"),
         "nvidia-open": package("installed", hold=True),
-        "xserver-xorg-video-nvidia": package("half-installed", ""),
+        "xserver-xorg-video-nvidia": package("half-installed", "", reinstreq=True),
     }
 
 
@@ -41,9 +41,60 @@ def test_dpkg_status_that_is_cut_short():
         dpkg.parse_status("", set())
 
 
-@pytest.mark.parametrize(("updates", "expected"), [(["0000", "tmp.i"], True), (["tmp.i"], False)])
-def test_interrupted_dpkg(updates, expected):
-    assert dpkg.interrupted(updates) is expected
+@pytest.mark.parametrize(
+    ("status", "seen"),
+    [
+        ("install ok installed", None),
+        ("hold ok installed", None),
+        ("deinstall ok config-files", None),
+        ("purge ok not-installed", None),
+        ("install ok unpacked", package("unpacked", "1.0")),
+        ("install ok half-configured", package("half-configured", "1.0")),
+        ("install ok triggers-awaited", package("triggers-awaited", "1.0")),
+        ("install ok triggers-pending", package("triggers-pending", "1.0")),
+        ("install reinstreq half-installed", package("half-installed", "1.0", reinstreq=True)),
+        ("hold reinstreq installed", package("installed", "1.0", hold=True, reinstreq=True)),
+    ],
+)
+def test_a_package_of_somebody_else_s_is_seen_where_its_state_does_not_last(status, seen):
+    text = f"{DPKG}\n\nPackage: tree\nStatus: {status}\nArchitecture: amd64\nVersion: 1.0\n"
+    found = dpkg.parse_status(text, ())
+    value = accepted("dpkg", {"interrupted": False, "packages": found})
+    assert value.packages == ({"tree": seen} if seen else {})
+
+
+DPKG = "Package: dpkg\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.21.22"
+HALF = (
+    "Package: tree\nStatus: install reinstreq half-installed\nArchitecture: amd64\nVersion: 1.0\n"
+)
+"""As a dpkg wrote it to updates/0000 before it was killed."""
+REMOVED = "Package: nvidia-open\nStatus: deinstall ok config-files\nArchitecture: amd64\n#padding\n"
+
+
+@pytest.fixture
+def admin(tmp_path, monkeypatch):
+    """dpkg's folder, with its journal."""
+    (tmp_path / "updates").mkdir()
+    monkeypatch.setattr(dpkg, "ADMIN", tmp_path)
+    monkeypatch.setattr(dpkg, "EXTENDED", tmp_path / "none")
+    nvidia = "Package: nvidia-open\nStatus: install ok installed\nVersion: 590.48.01-1\n"
+    (tmp_path / "status").write_text(f"{DPKG}\n\n{nvidia}\n")
+    return tmp_path
+
+
+def test_a_dpkg_that_was_not_interrupted(admin):
+    (admin / "updates" / "tmp.i").write_text("#padding\n")
+    value = accepted("dpkg", dpkg.collect({"packages": []}))
+    assert value == facts.Dpkg(interrupted=False, packages={"nvidia-open": package("installed")})
+
+
+def test_an_interrupted_dpkg_s_journal_counts(admin):
+    (admin / "updates" / "tmp.i").write_text(HALF.replace("tree", "other"))
+    (admin / "updates" / "0000").write_text(HALF)
+    (admin / "updates" / "0001").write_text(REMOVED)
+    value = accepted("dpkg", dpkg.collect({"packages": []}))
+    half = package("half-installed", "1.0", reinstreq=True)
+    assert value == facts.Dpkg(interrupted=True, packages={"tree": half})
 
 
 def test_no_dpkg(tmp_path, monkeypatch):
@@ -263,6 +314,16 @@ def test_index_grows_old(host):
     entries = [apt.Entry("a.list", "http://deb.example/cuda", "/", None)]
     assert apt.fresh(entries, host, fetched + 10) == {"http://deb.example/cuda": True}
     assert apt.fresh(entries, host, fetched + 3601) == {"http://deb.example/cuda": False}
+
+
+def test_a_flat_source_without_a_release_file_is_as_fresh_as_its_link(host):
+    (host / "Packages").write_text("")
+    link = host / "_srv_pool_._Packages"
+    link.symlink_to(host / "Packages")
+    fetched = link.lstat().st_ctime
+    entries = [apt.Entry("a.list", "file:/srv/pool", "./", None)]
+    assert apt.fresh(entries, host, fetched + 10) == {"file:/srv/pool": True}
+    assert apt.fresh(entries, host, fetched + 3601) == {"file:/srv/pool": False}
 
 
 def test_keyring_that_is_damaged(host):

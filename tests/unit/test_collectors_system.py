@@ -13,6 +13,7 @@ from provision import facts
 from provision.remote.collectors import (
     boot,
     clock,
+    cloud_init,
     disks,
     gpu_users,
     iommu,
@@ -325,10 +326,57 @@ def test_no_limit():
         memory.least(["a"], {"a": "rubbish"}.get, 2**40)
 
 
+@pytest.fixture
+def cloud(tmp_path, monkeypatch):
+    """cloud-init's folder of this boot, on a host that has cloud-init."""
+    program = tmp_path / "cloud-init"
+    program.touch(mode=0o755)
+    monkeypatch.setattr(cloud_init, "PATH", str(tmp_path))
+    monkeypatch.setattr(cloud_init, "RUN", tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize(
+    ("files", "running"),
+    [
+        (["enabled"], True),
+        (["enabled", "status.json"], True),
+        (["enabled", "status.json", "result.json"], False),
+        (["disabled"], False),
+        ([], False),
+    ],
+)
+def test_cloud_init(cloud, files, running):
+    for name in files:
+        (cloud / name).touch()
+    assert accepted("cloud_init", cloud_init.collect({})).running is running
+
+
+def test_cloud_init_s_link_to_a_result_that_is_not_written_yet(cloud):
+    (cloud / "enabled").touch()
+    (cloud / "result.json").symlink_to("../var/lib/cloud/data/result.json")
+    assert accepted("cloud_init", cloud_init.collect({})).running
+
+
+def test_no_cloud_init(cloud, monkeypatch):
+    monkeypatch.setattr(cloud_init, "PATH", str(cloud))
+    with pytest.raises(Missing, match="no cloud-init"):
+        cloud_init.collect({})
+
+
 def test_disks(tmp_path):
     value = accepted("disks", disks.collect({"mounts": ["/", str(tmp_path / "none")]}))
     assert list(value) == ["/"]
     assert 0 < value["/"].free <= value["/"].total
+
+
+def test_paths_of_one_file_system_are_of_one_device(tmp_path):
+    (tmp_path / "a").mkdir()
+    mounts = [str(tmp_path), str(tmp_path / "a"), "/proc"]
+    value = accepted("disks", disks.collect({"mounts": mounts}))
+    here, below, other = (value[mount].device for mount in mounts)
+    assert here == below != other
 
 
 @pytest.mark.parametrize(("state", "expected"), [(0, True), (5, False), (-1, None)])

@@ -17,6 +17,7 @@ from samples import (
     START,
     WANT,
     WHOLE_RUN,
+    apt_answer,
     cut,
     events,
     output,
@@ -65,7 +66,7 @@ def test_what_differs_is_applied_and_looked_at_again():
 
 def simulated(apt, *, install, remove=None):
     """What the host says of one transaction."""
-    return json.dumps({apt.key: {"install": install, "remove": remove or {}, "error": None}})
+    return json.dumps({apt.key: apt_answer(install=install, remove=remove or {})})
 
 
 def transaction(facts):
@@ -128,8 +129,17 @@ def test_a_change_that_fails_is_told_with_reason_log_and_hint():
     error = Outcome(*script).fail()
     assert error.what == "h: a: sh exits 1"
     assert error.log == ("$ sh", "oops")
-    assert "/var/log/firstlight/r1.log" in error.hint
+    assert error.hint == (
+        "mend the cause and run the same command again; "
+        "whole log on the host: /var/log/firstlight/r1.log"
+    )
     assert error.exit_code == 1
+
+
+def test_what_can_be_done_about_a_failure_stands_before_the_log():
+    failed = {**FAILED, "hint": "seat the card"}
+    error = Outcome((PROBE, WITHOUT_FILE), (APPLY, events(START, CHANGE, failed, BAD_END))).fail()
+    assert error.hint == "seat the card; whole log on the host: /var/log/firstlight/r1.log"
 
 
 def test_a_round_that_changed_nothing_is_never_taken_for_success():

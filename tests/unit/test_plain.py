@@ -19,7 +19,8 @@ from provision.report.plain import plain, plain_json
         ("\u202egnp.exe", "\N{REPLACEMENT CHARACTER}gnp.exe"),
         ("one\u2028two", "one\N{REPLACEMENT CHARACTER}two"),
         ("\ud800", "\N{REPLACEMENT CHARACTER}"),
-        ("a\ttab, größer → é", "a\ttab, größer → é"),
+        ("a\ttab, größer → é", "a tab, größer → é"),
+        ("zero\u200bwidth\ufeff", "zero\N{REPLACEMENT CHARACTER}width\N{REPLACEMENT CHARACTER}"),
     ],
 )
 def test_control_characters_are_shown_instead_of_obeyed(text, shown):
@@ -27,7 +28,7 @@ def test_control_characters_are_shown_instead_of_obeyed(text, shown):
 
 
 @pytest.mark.parametrize(
-    "text", ["\x9b31m", "\x7f", "\u202e", "\u2028", "\ud800", "a\nb\x1b", "é→"]
+    "text", ["\x9b31m", "\x7f", "\u202e", "\u2028", "\ud800", "a\nb\x1b", "é→", "\U000e0001"]
 )
 def test_json_stays_the_same_json(text):
     printed = plain_json(json.dumps({text: text}, indent=2, ensure_ascii=False))

@@ -26,6 +26,12 @@ def space(gib, *, lacking=True):
     return {**there, "dpkg": {"packages": {"cuda-toolkit-13-1": None}}} if lacking else there
 
 
+def mounted(mount, gib):
+    """A file system of its own with so much room, and a toolkit that is still to be installed."""
+    own = {"disks": {mount: {"free": int(gib * GIB), "device": 2}}}
+    return {**own, "dpkg": {"packages": {"cuda-toolkit-13-1": None}}}
+
+
 RIGHT = {
     "Debian 12": (WANT, {}),
     "Ubuntu 24.04 with the stack's own repository": (OWN, UBUNTU),
@@ -37,6 +43,8 @@ RIGHT = {
     "Secure Boot switched off": (WANT, secure_boot(enabled=False, enrolled=None)),
     "Secure Boot with an enrolled key": (WANT, secure_boot(enabled=True, enrolled=True)),
     "just enough room": (WANT, space(20)),
+    "just enough room on a /var of its own": (WANT, mounted("/var", 6)),
+    "just enough room on a /boot of its own": (WANT, mounted("/boot", 0.25)),
     "little room with nothing to install": (WANT, space(1, lacking=False)),
 }
 
@@ -124,7 +132,19 @@ WRONG = {
         WANT,
         space(19.5),
         ("/", "/ has 19.5 GiB free, 20 GiB are needed"),
-        "make space on /",
+        "apt-get clean",
+    ),
+    "too little room on a /var of its own": (
+        WANT,
+        mounted("/var", 5.9),
+        ("/var", "/var has 5.9 GiB free, 6 GiB are needed"),
+        "apt-get clean",
+    ),
+    "too little room on a /boot of its own": (
+        WANT,
+        mounted("/boot", 0.2),
+        ("/boot", "/boot has 0.2 GiB free, 0.25 GiB are needed"),
+        "old kernels",
     ),
 }
 
@@ -152,6 +172,12 @@ def test_everything_that_is_wrong_is_said_at_once():
     promise = {"os": {"systemd": False, "libc": "glibc 2.41"}}, secure_boot(True, None), space(1)
     subjects = [change.subject for change in planned(preflight, *promise)]
     assert subjects == ["systemd", "CUDA 12.8", "secure boot", "/"]
+
+
+def test_one_file_system_is_said_to_be_too_small_once():
+    full = {"disks": {mount: {"free": 0} for mount in ("/", "/var", "/boot")}}
+    subjects = [change.subject for change in planned(preflight, space(1), full)]
+    assert subjects == ["/"]
 
 
 @pytest.mark.parametrize("name", ["os", "compilers", "driver", "secure_boot"])

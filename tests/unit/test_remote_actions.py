@@ -36,7 +36,10 @@ def do(host):
     def carry_out(**action):
         with host.root.joinpath("log.txt").open("ab") as log:
             context = actions.Context(
-                folder=host.root / "folder", log=log, allowed={"install": {}, "remove": {}}
+                folder=host.root / "folder",
+                log=log,
+                allowed={"install": {}, "remove": {}},
+                waiting=lambda reason: None,
             )
             actions.carry_out(action, context)
         return host.root.joinpath("log.txt").read_text()
@@ -130,6 +133,7 @@ def test_a_command_s_words_and_output_go_to_the_log(do):
         argv=["sh", "-c", "echo $GREETING; echo oops >&2"],
         timeout=10,
         env={"GREETING": "hi"},
+        accepts=[0],
     )
     assert log == "$ sh -c echo $GREETING; echo oops >&2\nhi\noops\n"
 
@@ -144,12 +148,42 @@ def test_a_command_s_words_and_output_go_to_the_log(do):
 )
 def test_a_command_that_fails(do, argv, timeout, reason):
     with pytest.raises(ActionFailed, match=f"^{reason}$"):
-        do(do="run", argv=argv, timeout=timeout, env={})
+        do(do="run", argv=argv, timeout=timeout, env={}, accepts=[0])
+
+
+LISTS = CAPTURES / "apt" / "lock-lists.bookworm.txt"
+
+
+def test_an_exit_status_that_is_accepted_is_no_failure(do):
+    log = do(do="run", argv=["sh", "-c", "exit 2"], timeout=10, env={}, accepts=[0, 2])
+    assert log == "$ sh -c exit 2\n"
+
+
+def test_a_command_that_fails_tells_the_cause_and_what_can_be_done(do):
+    with pytest.raises(ActionFailed, match=r"^/var/lib/apt/lists/lock is held by") as caught:
+        do(do="run", argv=["sh", "-c", f"cat {LISTS}; exit 100"], timeout=10, env={}, accepts=[0])
+    assert "let that end" in caught.value.hint
+
+
+def test_what_a_command_before_it_said_is_no_cause(do):
+    do(do="run", argv=["cat", str(LISTS)], timeout=10, env={}, accepts=[0])
+    with pytest.raises(ActionFailed, match=r"^sh exits 7$") as caught:
+        do(do="run", argv=["sh", "-c", "exit 7"], timeout=10, env={}, accepts=[0])
+    assert caught.value.hint == ""
 
 
 def test_nothing_that_is_run_can_ask_a_question(do):
-    log = do(do="run", argv=["sh", "-c", "cat; echo $DEBIAN_FRONTEND $LC_ALL"], timeout=10, env={})
-    assert log.endswith("\nnoninteractive C.UTF-8\n")
+    log = do(do="run", argv=["sh", "-c", "cat; env"], timeout=10, env={}, accepts=[0])
+    assert {
+        "DEBIAN_FRONTEND=noninteractive",
+        "DEBCONF_NONINTERACTIVE_SEEN=true",
+        "UCF_FORCE_CONFFOLD=1",
+        "APT_LISTBUGS_FRONTEND=none",
+        "APT_LISTCHANGES_FRONTEND=none",
+        "NEEDRESTART_SUSPEND=1",
+        "NEEDRESTART_MODE=l",
+        "LC_ALL=C.UTF-8",
+    } <= set(log.splitlines())
 
 
 def wheel(members):

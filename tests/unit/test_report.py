@@ -14,6 +14,7 @@ from provision.plan import (
     Apt,
     Change,
     Disable,
+    Index,
     Keyring,
     Plan,
     Reboot,
@@ -128,6 +129,7 @@ LINES = {
         Keyring(url="http://deb.example/k", sha256=None, fingerprint="F"),
         ["fetch http://deb.example/k", "  hold its key to F, install it"],
     ),
+    "an index": (Index(argv=("apt-get", "update")), ["$ apt-get update"]),
     "apt before it was asked": (
         Apt(argv=("apt-get",)),
         ["$ apt-get", "  apt is asked when its round comes"],
@@ -202,6 +204,7 @@ def test_an_error_without_a_hint_has_no_empty_one(capsys):
 
 EVENTS = {
     "start": ({"run": "r1"}, "h  run r1 started; its log on the host: /var/log/firstlight/r1.log"),
+    "waiting": ({"reason": "waiting for L: held by apt"}, "  … waiting for L: held by apt"),
     "done": ({"id": "a", "seconds": 1.25}, "  ✓ a  1.2 s"),
     "failed": ({"id": "a", "reason": "sh exits 1"}, "  ✗ a: sh exits 1"),
     "uploading": ({"bytes": 2_500_000}, "h  uploading 2.5 MB"),
@@ -210,7 +213,6 @@ EVENTS = {
         "h  h: silent; connecting again",
     ),
     "fetching": ({"what": "uv 1"}, "h  fetching uv 1"),
-    "waiting": ({"reason": "31 s: h: no route"}, "h  waiting: 31 s: h: no route"),
     "cancelling": ({}, "h  asked to stop before the next change"),
     "other-kernel": (
         {"kernel": "6.1", "expected": "6.2"},

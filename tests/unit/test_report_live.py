@@ -90,3 +90,10 @@ def test_on_a_terminal_the_lines_are_gone_when_the_work_is_done(terminal):
     with terminal.shown(["a"]):
         pass
     assert "\x1b[2K" in terminal._console.file.getvalue()
+
+
+def test_what_a_host_waits_for_stands_in_its_line(terminal):
+    with terminal.shown(["a"]):
+        terminal.event("a", {"event": "change", "id": "apt_index:index"})
+        terminal.event("a", {"event": "waiting", "reason": "waiting for L: held by apt"})
+        assert terminal.lines() == ["a N s apt_index:index waiting for L: held by apt"]

@@ -6,6 +6,7 @@ from samples import REPOSITORY, WANT, installed, planned, raw, refused, seen
 from provision import planner, resources, stack
 from provision.resources import (
     apt_pins,
+    cloud_init,
     dpkg,
     environment,
     nouveau,
@@ -36,6 +37,26 @@ def test_the_query_names_each_thing_once():
     assert resources.query(WANT) == asked
 
 
+# --- cloud-init ---------------------------------------------------------------------------------
+
+
+CLOUD = {"status": "ok", "value": {"running": True}}
+
+
+def test_cloud_init_is_waited_for_before_anything_else_is_done():
+    (change,) = planned(cloud_init, cloud_init=CLOUD)
+    (wait,) = change.actions
+    assert (wait.argv, wait.accepts) == (("cloud-init", "status", "--wait"), (0, 2))
+    assert planned(cloud_init, change.makes) == []
+    files = {"files": {nouveau.PATH: None}}
+    changes = planner.plan("h", WANT, raw(files, cloud_init=CLOUD)).now.changes
+    assert [one.resource for one in changes] == ["cloud_init", "nouveau"]
+
+
+def test_without_cloud_init_nothing_is_waited_for():
+    assert planned(cloud_init, cloud_init={"status": "absent", "reason": "no cloud-init"}) == []
+
+
 # --- dpkg --------------------------------------------------------------------------------------
 
 
@@ -44,7 +65,7 @@ def test_the_query_names_each_thing_once():
     [
         ({"dpkg": {"interrupted": True}}, "interrupted: a transaction is unfinished"),
         (installed("gcc", "1", "half-configured"), "interrupted: gcc"),
-        (installed("gcc", "1", "unpacked"), "interrupted: gcc"),
+        (installed("gcc", "1", "triggers-awaited"), "interrupted: gcc"),
         (installed("gcc", "1", "triggers-pending"), "interrupted: gcc"),
     ],
 )
@@ -52,6 +73,7 @@ def test_an_interrupted_dpkg_is_finished_first(promise, before):
     (change,) = planned(dpkg, promise)
     assert change.before == before
     assert change.actions[0].argv[:3] == ("dpkg", "--configure", "-a")
+    assert change.actions[0].accepts == (0,)
     assert planned(dpkg, promise, change.makes) == []
 
 

@@ -1,7 +1,7 @@
 """What packages are installed, moved and removed, and what becomes of their marks."""
 
 import pytest
-from samples import DRIVER, KERNEL, WANT, installed, planned, raw, refused, seen
+from samples import DRIVER, KERNEL, WANT, apt_answer, installed, planned, raw, refused, seen
 
 from provision import planner
 from provision.plan import Apt, Run, Stage
@@ -64,7 +64,7 @@ def test_what_is_installed_at_its_version_is_left_alone():
 
 
 def simulated(apt, **said):
-    return {"simulations": {apt.key: {"install": {}, "remove": {}, "error": None, **said}}}
+    return {"simulations": {apt.key: apt_answer(**said)}}
 
 
 def test_what_apt_would_remove_is_shown_and_promised():
@@ -84,9 +84,10 @@ def test_before_apt_was_asked_nothing_is_claimed():
 
 def test_apt_s_refusal_is_told_in_its_words():
     _, apt = transaction(seen(NOT_THERE), {"gcc": None})
+    said = simulated(apt, error="held broken packages", hint="apt-mark showhold")
     with pytest.raises(NotKnown, match="apt refuses: held broken packages") as caught:
-        transaction(seen(NOT_THERE, simulated(apt, error="held broken packages")), {"gcc": None})
-    assert caught.value.subject == "gcc"
+        transaction(seen(NOT_THERE, said), {"gcc": None})
+    assert (caught.value.subject, caught.value.hint) == ("gcc", "apt-mark showhold")
 
 
 def test_an_exact_version_that_no_source_has():
@@ -99,6 +100,88 @@ def test_a_simulation_that_could_not_be_made_blocks():
     with pytest.raises(NotKnown, match="simulations: no answer"):
         transaction(
             seen(NOT_THERE, simulations={"status": "timeout", "reason": "no answer"}),
+            {"gcc": None},
+        )
+
+
+# --- room ---------------------------------------------------------------------------------------
+
+GIB = 2**30
+OWN_VAR = {"disks": {"/var": {"device": 2}}}
+
+
+def room(**gib):
+    """So much room on / and /var."""
+    mounts = {"root": "/", "var": "/var"}
+    return {"disks": {mounts[name]: {"free": int(size * GIB)} for name, size in gib.items()}}
+
+
+def takes(download, installs):
+    """A transaction of so many GiB."""
+    _, apt = transaction(seen(NOT_THERE), {"gcc": None})
+    return simulated(apt, download=int(download * GIB), installs=int(installs * GIB))
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        ([room(root=3.5)], takes(1, 2)),
+        ([room(root=0.1)], takes(0, 0)),
+        ([room(root=0.1)], takes(0, -3)),
+        ([room(root=0.1)], takes(1, -3)),
+        ([OWN_VAR, room(root=2.5, var=1.5)], takes(1, 2)),
+        ([OWN_VAR, room(root=2.5, var=0.1)], takes(0, 2)),
+        ([OWN_VAR, room(root=0.1, var=1.5)], takes(1, -2)),
+    ],
+)
+def test_packages_that_fit(there, said):
+    change, _ = transaction(seen(NOT_THERE, *there, said), {"gcc": None})
+    assert not change.blocked
+
+
+@pytest.mark.parametrize(
+    ("there", "said", "reason"),
+    [
+        (
+            [room(root=3.4)],
+            takes(1, 2),
+            (
+                "/ has 3.4 GiB free, apt needs 3.5 GiB: "
+                "1.0 GiB to download, 2.0 GiB to install, 0.5 GiB in reserve"
+            ),
+        ),
+        (
+            [OWN_VAR, room(root=2.4, var=9)],
+            takes(1, 2),
+            "/ has 2.4 GiB free, apt needs 2.5 GiB: 2.0 GiB to install, 0.5 GiB in reserve",
+        ),
+        (
+            [OWN_VAR, room(root=9, var=1.4)],
+            takes(1, 2),
+            "/var has 1.4 GiB free, apt needs 1.5 GiB: 1.0 GiB to download, 0.5 GiB in reserve",
+        ),
+    ],
+    ids=["one file system", "/ of its own", "/var of its own"],
+)
+def test_packages_that_do_not_fit(there, said, reason):
+    with pytest.raises(NotKnown) as caught:
+        transaction(seen(NOT_THERE, *there, said), {"gcc": None})
+    assert str(caught.value) == reason
+    assert caught.value.subject == reason.split()[0]
+    assert f"make space on {caught.value.subject}" in caught.value.hint
+
+
+def test_packages_that_are_unpacked_anew_must_fit_too():
+    lacks = {"kernel": {"available": {KERNEL: None}}}
+    (change,) = planned(driver, lacks)
+    said = simulated(change.actions[0], download=GIB)
+    assert "/ has 1.4 GiB free" in str(refused(driver, lacks, said, room(root=1.4)))
+
+
+def test_room_that_is_unknown_is_never_taken_for_enough():
+    with pytest.raises(NotKnown, match="disks: no answer"):
+        transaction(
+            seen(NOT_THERE, takes(1, 2), disks={"status": "timeout", "reason": "no answer"}),
             {"gcc": None},
         )
 
@@ -319,7 +402,7 @@ def test_apt_is_asked_about_every_transaction_of_the_round():
     first = planner.plan("h", WANT, raw(promise))
     (apt,) = first.now.unasked
     takes = {"install": {"nvidia-open": [None, WANTED]}, "remove": {"make": "4.3-4.1"}}
-    said = {"simulations": {apt.key: {**takes, "error": None}}}
+    said = {"simulations": {apt.key: apt_answer(**takes)}}
     then = planner.plan("h", WANT, merge(raw(promise), said))
     assert [words(c)[-1] for c in then.now.changes] == [f"nvidia-open={WANTED}", "make"]
     assert [one.argv[-1] for one in then.now.unasked] == ["make"]

@@ -3,11 +3,11 @@
 import dataclasses
 
 import pytest
-from samples import DRIVER, REPOSITORY, WANT, installed, planned, raw, refused, seen
+from samples import DRIVER, REPOSITORY, WANT, apt_answer, installed, planned, raw, refused, seen
 
 from provision import facts, planner
 from provision.inventory import Site
-from provision.plan import Apt, Disable, Keyring, Remove, Run, Stage, Write
+from provision.plan import Apt, Disable, Index, Keyring, Remove, Run, Stage, Write
 from provision.resources import (
     apt_index,
     apt_pins,
@@ -240,7 +240,7 @@ def without(*names, fresh=True):
 def test_the_index_is_fetched_when_what_is_missing_is_not_in_it():
     (change,) = apt_index.plan(WANT, without("nvidia-open", fresh=False))
     assert change.before == "lacks nvidia-open"
-    assert change.actions == (Run(argv=apt_index.UPDATE),)
+    assert change.actions == (Index(argv=apt_index.UPDATE),)
     policy = change.makes["apt"]["policy"]
     assert policy == {
         "nvidia-open": {
@@ -274,7 +274,7 @@ def test_nvidia_s_own_pins_go_with_their_configuration():
 
 
 def answer(apt, **said):
-    return {"simulations": {apt.key: {"install": {}, "remove": {}, "error": None, **said}}}
+    return {"simulations": {apt.key: apt_answer(**said)}}
 
 
 def test_what_purging_them_would_remove_is_shown():

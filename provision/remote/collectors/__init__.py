@@ -6,6 +6,7 @@ from provision.remote.collectors import (
     apt,
     boot,
     clock,
+    cloud_init,
     compilers,
     disks,
     dpkg,
@@ -33,6 +34,7 @@ from provision.remote.collectors import (
 COLLECTORS: list[ModuleType] = [
     system,
     boot,
+    cloud_init,
     dpkg,
     apt,
     files,

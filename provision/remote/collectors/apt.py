@@ -25,7 +25,8 @@ DISABLED = {"no", "false", "without", "off", "disable", "0"}
 QUOTED = frozenset('\\|{}[]<>"^~_=!@#$%^&*')
 """Characters that apt's URItoFileName writes as %xx."""
 
-KINDS = ("InRelease", "Release")
+KINDS = ("InRelease", "Release", "Packages")
+"""Files that a fetch leaves of a source; a flat one without a Release file has the last alone."""
 LATELY = 3600.0
 """Seconds during which an index that lacks a package is believed."""
 ARMOUR = "-----BEGIN PGP"
@@ -211,7 +212,9 @@ def fresh(entries: list[Entry], lists: Path, now: float) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for entry in entries:
         base = index_name(entry.uri, entry.suite)
-        times = [path.stat().st_ctime for kind in KINDS if exists(path := lists / f"{base}{kind}")]
+        paths = [lists / f"{base}{kind}" for kind in KINDS]
+        # Of a source in a folder apt keeps a link, which it makes anew.
+        times = [path.lstat().st_ctime for path in paths if exists(path)]
         uri = entry.uri.rstrip("/")
         found[uri] = found.get(uri, True) and any(now - time < LATELY for time in times)
     return found

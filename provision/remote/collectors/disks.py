@@ -1,8 +1,9 @@
-"""How much room the asked-for file systems have."""
+"""How much room the asked-for file systems have, and which paths share it."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from provision.remote.collectors.reading import exists
@@ -12,7 +13,11 @@ NAME = "disks"
 
 
 def collect(query: Query) -> dict[str, Any]:
-    return {path: room(os.statvfs(path)) for path in query["mounts"] if exists(path)}
+    return {
+        path: {**room(os.statvfs(path)), "device": Path(path).stat().st_dev}
+        for path in query["mounts"]
+        if exists(path)
+    }
 
 
 def room(found: os.statvfs_result) -> dict[str, int]:

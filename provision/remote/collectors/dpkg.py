@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ PREFIXES = ("cuda", "libcuda", "libnvidia", "linux-headers-", "linux-image-")
 """Packages that are of interest whether asked for or not, next to all that name nvidia."""
 GONE = ("not-installed", "config-files")
 """States of a package of which nothing is left but, at most, its configuration."""
+LASTING = re.compile(rf"^Status: \S+ ok (?:installed|{'|'.join(GONE)})$", re.MULTILINE)
+"""States in which dpkg leaves a package; any other is of interest, whoever it belongs to."""
 FIELD = re.compile(r"^(Package|Status|Version|Architecture): *(.*)$", re.MULTILINE)
 FIELD_AUTO = re.compile(r"^(Package|Architecture|Auto-Installed): *(.*)$", re.MULTILINE)
 
@@ -27,31 +29,38 @@ def collect(query: Query) -> dict[str, Any]:
         text = (ADMIN / "status").read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError as error:
         raise Missing("no dpkg database") from error
+    updates = sorted(filter(is_update, (ADMIN / "updates").iterdir()))
+    # An interrupted dpkg wrote there what it had done, and reads it when it is started again.
+    text = "\n\n".join([text, *(read(path) or "" for path in updates)])
     packages = parse_status(text, frozenset(query["packages"]))
     for name in parse_auto(read(EXTENDED) or "", _native(text)) & packages.keys():
         packages[name]["auto"] = True
     return {
-        "interrupted": interrupted(path.name for path in (ADMIN / "updates").iterdir()),
+        "interrupted": bool(updates),
         "packages": packages,
     }
 
 
-def interrupted(updates: Iterator[str]) -> bool:
-    """dpkg's journal has entries: their names are all digits, as dpkg's modstatdb reads them."""
-    return any(name.isdigit() for name in updates)
+def is_update(path: Path) -> bool:
+    """An entry of dpkg's journal: its name is all digits, as dpkg's modstatdb reads them."""
+    return path.name.isdigit()
 
 
 def parse_status(text: str, wanted: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Packages of interest by name; those of a foreign architecture by name:architecture."""
+    """Packages of interest by name; those of a foreign architecture by name:architecture.
+
+    What stands later in the text is newer.
+    """
     native = _native(text)
     packages: dict[str, dict[str, Any]] = {}
     for stanza in text.split("\n\n"):
         name = stanza.partition("\n")[0].strip().removeprefix("Package: ")
-        if not _interesting(name, wanted):
+        if not name or not (_interesting(name, wanted) or not LASTING.search(stanza)):
             continue
         fields = dict(FIELD.findall(stanza))
         architecture = fields.get("Architecture", native)
         key = name if architecture in (native, "all") else f"{name}:{architecture}"
+        packages.pop(key, None)
         if package := _package(name, fields):
             packages[key] = package
     return packages
@@ -81,6 +90,7 @@ def _package(name: str, fields: dict[str, str]) -> dict[str, Any] | None:
         "status": words[2],
         "hold": words[0] == "hold",
         "auto": False,
+        "reinstreq": words[1] == "reinstreq",
     }
 
 
