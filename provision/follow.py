@@ -209,6 +209,7 @@ def _still_there(watch: Watch) -> NotConverged:
     with suppress(TransportError):
         said = watch.target.transport.run(JOBS, b"", deadline=30.0).out
     jobs = [" ".join(line.split()[1:]) for line in said.splitlines() if len(line.split()) > 1]
+    jobs.sort(key=lambda job: not job.endswith(" running"))  # the others wait for those
     waits = f"; systemd still works on: {', '.join(jobs[:5])}" if jobs else ""
     return NotConverged(
         f"{watch.host}: said yes to the restart, but is still in the same boot{waits}",

@@ -19,16 +19,22 @@ PATIENCE = 90.0
 class Command:
     """One task; what it says goes to a file, so that it never waits for a reader."""
 
-    def __init__(self, inventory_file: Path, words: tuple[str, ...], said: Path) -> None:
+    def __init__(
+        self,
+        inventory_file: Path,
+        words: tuple[str, ...],
+        said: Path,
+        terminal: int = subprocess.DEVNULL,
+    ) -> None:
         self._said = said
         with said.open("wb") as out:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "invoke", *words],
                 cwd=ROOT,
                 env={**os.environ, inventory.VARIABLE: str(inventory_file)},
-                stdin=subprocess.DEVNULL,
+                stdin=terminal,
                 stdout=out,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT if terminal == subprocess.DEVNULL else terminal,
             )
 
     @property

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from provision import inventory, lab
+from provision import lab
 from provision.target import Target, lab_spec, target
 from tests.lab.command import Command, wait_for
-from tests.lab.hosts import MODEL, host_entry, on_host
+from tests.lab.hosts import MODEL, host_entry
 from tests.lab.proxy import Cable
 
 NAME = "x-fault"
@@ -68,27 +68,26 @@ class Trial:
         """The same host for the loop in this process, not through the cable."""
         return target(self.entry)
 
-    def through_cable(self) -> Target:
-        """The same host for the loop in this process, as the commands see it."""
-        text = (self.folder / "inventory.yaml").read_text()
-        return target(inventory.parse(text, "inventory.yaml").select()[0])
-
     def mess(self, script: str) -> None:
         """Do something on the host, as root, by hand."""
-        on_host(self.target(), script)
+        done = self._ssh("sh -ex", f"export DEBIAN_FRONTEND=noninteractive\n{script}")
+        assert done.returncode == 0, done.stderr[-2000:]
 
     def ask(self, command: str) -> str:
         """What a command on the host says."""
+        return self._ssh(command).stdout.strip()
+
+    def _ssh(self, command: str, script: str = "") -> subprocess.CompletedProcess[str]:
         argv = ["ssh", "-F", str(self.there.ssh_config), self.entry.name, command]
         return subprocess.run(
-            argv, capture_output=True, text=True, check=False, timeout=60
-        ).stdout.strip()
+            argv, input=script, capture_output=True, text=True, check=False, timeout=60
+        )
 
-    def start(self, *words: str) -> Command:
-        """Start a task on the host: `invoke WORDS`."""
+    def start(self, *words: str, terminal: int = subprocess.DEVNULL) -> Command:
+        """Start a task on the host: `invoke WORDS`; one that may ask gets a terminal."""
         self._commands += 1
         said = self.folder / f"said-{self._commands}"
-        return Command(self.folder / "inventory.yaml", words, said)
+        return Command(self.folder / "inventory.yaml", words, said, terminal)
 
     def run(self, *words: str) -> tuple[int, str]:
         """Exit code and output of a task."""

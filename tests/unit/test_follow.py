@@ -284,7 +284,7 @@ JOBS = "  12 reboot.target start waiting\n 9 ollama.service stop running\n\n"
     [
         (
             JOBS,
-            "; systemd still works on: reboot.target start waiting, ollama.service stop running",
+            "; systemd still works on: ollama.service stop running, reboot.target start waiting",
         ),
         ("", ""),
         (AWAY, ""),
