@@ -44,6 +44,7 @@ def driver(host: str, want: Want, facts: Facts) -> Want:
         update={
             "name": f"{want.stack.name} with driver {version}",
             "system": system.model_copy(update={"driver": moved}),
+            "locks": want.stack.locks,  # which are found by the stack's own name
         },
     )
     return replace(want, stack=stack)
