@@ -145,10 +145,9 @@ def rollback(
             _driver_back(ready, seen, report, tell, stop, plan=plan)
         elif plan:
             report.plan(engine.back(ready, seen), commands=True)
-        else:
-            engine.switch_back(ready, seen, tell, stop)
+        elif not engine.switch_back(ready, seen, tell, stop).plan.empty:
             text = (
-                f"stack {ready.want.stack.name} wants other releases: `invoke provision` makes them"
+                f"it is not as stack {ready.want.stack.name} wants: `invoke provision` mends that"
             )
             report.say(host.name, text, "yellow")
         return DONE

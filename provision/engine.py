@@ -194,18 +194,19 @@ def back(target: Target, seen: Look) -> Plan:
     return Plan(host=target.host.name, stack=stack, rounds=(Round(changes=changes),))
 
 
-def switch_back(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
-    """Point the environments to the releases before, and see that it is so.
+def switch_back(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> Look:
+    """Point the environments to the releases before, and look whether it is so.
 
     Raises ProvisionError where there is none.
     """
     planned = back(target, seen)
     tell({"event": "planned", "plan": planned})
     apply(target, replace(seen, plan=planned), tell, stop)
-    raw = wire.probe(target.transport, resources.query(target.want))
+    after = look(target)
     for change in planned.now.changes:
-        if wrong := holds(raw, change.makes):
+        if wrong := holds(after.raw, change.makes):
             raise NotConverged(f"{target.host.name}: {change.id}: {wrong[0]}")
+    return after
 
 
 def cancel(target: Target, seen: Look) -> str | None:

@@ -321,7 +321,7 @@ class Environment:
     """Name of the release that `current` points to; None before the first switch."""
     lock: str | None
     """sha256 of the lock that the release was made from."""
-    wheels: dict[str, str]
+    wheels: dict[str, str | None]
     """Wheels of our own that joined it: name → sha256."""
     python: str | None
     intact: bool

@@ -69,9 +69,10 @@ def environments(host: str, want: Want, facts: Facts) -> tuple[Change, ...]:
 
 
 def _before(there: Environment) -> str | None:
-    """The release that was sealed last before the current one."""
-    at = there.releases.get(there.release or "") or ""
-    older = [(sealed, name) for name, sealed in there.releases.items() if sealed and sealed < at]
+    """The release that was sealed last before the current one, whose own seal may be gone."""
+    at = there.releases.get(there.release or "")
+    sealed = [(when, name) for name, when in there.releases.items() if when]
+    older = [one for one in sealed if at is None or one[0] < at]
     return max(older)[1] if older else None
 
 

@@ -105,10 +105,11 @@ def _misfit(wheel: Manifest, versions: Mapping[str, str], python: str) -> str:
         tag.interpreter in (f"cp{major}{minor}", "py3") or tag.abi == "abi3" for tag in tags
     ):
         return f"it is not for Python {major}.{minor}"
+    host = {"python_version": f"{major}.{minor}", "python_full_version": python}
     for text in wheel.requires:
         needs = Requirement(text)
         there = versions.get(canonicalize_name(needs.name))
-        if needs.marker and not needs.marker.evaluate():
+        if needs.marker and not needs.marker.evaluate(host):
             continue
         if there is None:
             return f"it needs {needs}, which the lock has not"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import shutil
@@ -259,20 +258,21 @@ def _place(action: Action, context: Context) -> None:
 
 
 def _feed(action: Action, context: Context) -> None:
+    """As links: gigabytes are uploaded once, and lie on the disk once."""
     folder = Path(action["folder"])
     files = context.feeds[action["lock"]]
     context.say(f"put {len(files)} wheels into {folder}")
+    folder.mkdir(parents=True, exist_ok=True)
     for name, sha256 in files.items():
-        path = folder / name
-        if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
-            replace(path, _blob(sha256), 0o644)
-        (BLOBS / sha256).unlink(missing_ok=True)  # it is in the folder now
+        _blob(sha256)
+        _link(folder / name, BLOBS / sha256)
 
 
 def _blob(sha256: str) -> bytes:
     path = BLOBS / sha256
     content = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(content).hexdigest() != sha256:
+        path.unlink(missing_ok=True)  # it is uploaded anew by the next round
         raise ActionFailed(f"the upload {sha256} is missing or damaged")
     return content
 
@@ -291,10 +291,15 @@ def _seal(action: Action, context: Context) -> None:
 
 def _intact(action: Action, context: Context) -> None:
     path = Path(action["release"])
-    context.say(f"hold {path} to its manifest")
-    changed = release.changes(path)
+    context.say(f"hold {path} to what it was")
+    hint = "`invoke provision` makes a release that is as the stack wants"
+    try:
+        changed = release.changes(path)
+    except OSError as error:
+        raise ActionFailed(f"{path.name}: the list of its files is gone", hint=hint) from error
     if changed:
-        raise ActionFailed(f"{path.name} was changed since it was sealed: {changed[0]['path']}")
+        first = "{path} {what}".format(**changed[0])
+        raise ActionFailed(f"{path.name} was changed since it was sealed: {first}", hint=hint)
 
 
 def _discard(action: Action, context: Context) -> None:
@@ -309,12 +314,15 @@ def _discard(action: Action, context: Context) -> None:
 
 
 def _switch(action: Action, context: Context) -> None:
-    link = Path(action["link"])
-    context.say(f"point {link} to {action['target']}")
+    context.say(f"point {action['link']} to {action['target']}")
+    _link(Path(action["link"]), Path(action["target"]))
+
+
+def _link(link: Path, target: Path) -> None:
+    """Make a symbolic link, or point it elsewhere, by a rename."""
     fresh = link.with_name(f".{link.name}.new")
-    with contextlib.suppress(FileNotFoundError):
-        fresh.unlink()
-    fresh.symlink_to(action["target"])
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
     fresh.replace(link)
 
 

@@ -80,7 +80,8 @@ def users(folder: str) -> list[str]:
         try:
             seen = (process / "cmdline").read_bytes() + (process / "maps").read_bytes()
             if f"{folder}/".encode() in seen:
-                found.append(f"{(process / 'comm').read_text().strip()} (pid {pid})")
+                name = (process / "comm").read_text(errors="replace").strip()
+                found.append(f"{name} (pid {pid})")
         except OSError:
             continue
     return found

@@ -12,7 +12,7 @@ from provision.facts import Facts, Module, Os, Policy
 from provision.plan import Change, Json, Keep, Stage
 from provision.promises import UNSEEN
 from provision.resources import headers
-from provision.resources.apt_packages import packages_change, reinstalled, there
+from provision.resources.apt_packages import kept, packages_change, reinstalled, there
 from provision.resources.known import NotKnown, known
 from provision.stack import DriverPackages
 from provision.want import Want
@@ -53,9 +53,9 @@ def expected(want: Want, facts: Facts) -> dict[str, str | None]:
 def strays(want: Want, facts: Facts) -> tuple[dict[str, str | None], list[str]]:
     """Installed parts of a driver beside the wanted packages: those that follow, those that go.
 
-    A part follows when the wanted version of it exists, as the stack or the index says; other
-    branches and the distribution's own builds go, and so does what the stack does not want
-    beside it.
+    A part follows when the wanted version of it exists, as the stack or the index says, or was
+    kept; other branches and the distribution's own builds go, and so does what the stack does not
+    want beside it.
     """
     wanted = expected(want, facts)
     pinned = packages(want, known(facts.os, "os")).pinned
@@ -70,7 +70,8 @@ def strays(want: Want, facts: Facts) -> tuple[dict[str, str | None], list[str]]:
         if any(fnmatch(name, pattern) for pattern in want.stack.system.driver.unwanted):
             go.append(name)
         elif PART.match(name) and DRIVER_VERSION.match(package.version):
-            if name in pinned or (name in policy and version in policy[name].versions):
+            offered = name in policy and version in policy[name].versions
+            if name in pinned or offered or kept(facts, name, version):
                 follow[name] = version
             else:
                 go.append(name)

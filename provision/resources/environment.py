@@ -103,11 +103,10 @@ def _reason(there: There | None, lock: Lock, wheels: list[Manifest], python: str
     if there.python is None or _minor(there.python) != _minor(python):
         return f"it is for Python {there.python}, the host now has {python}"
     joined = {wheel.name: wheel.sha256 for wheel in wheels}
-    if there.wheels != joined:
-        names = sorted({*joined.items()} ^ {*there.wheels.items()})
-        return (
-            f"a wheel of ours was built or taken away: {', '.join(sorted({n for n, _ in names}))}"
-        )
+    had = {name: sha256 for name, sha256 in there.wheels.items() if sha256}
+    if had != joined:
+        names = sorted({name for name, _ in had.items() ^ joined.items()})
+        return f"a wheel of ours was built or taken away: {', '.join(names)}"
     return _drift(there, expected(lock, wheels, python))
 
 
@@ -162,6 +161,7 @@ def _release(
     path = f"{root}/releases/{release}"
     litter, old = _leftovers(there)
     versions = expected(lock, wheels, python)
+    joined = {wheel.name: wheel.sha256 for wheel in wheels}
     actions: tuple[Action, ...] = (
         *_discard(root, litter),
         *_install(want, root, path, lock, python, wheels),
@@ -170,7 +170,7 @@ def _release(
             lock=lock.sha256,
             python=python,
             versions=versions,
-            wheels={wheel.name: wheel.sha256 for wheel in wheels},
+            wheels=joined,
         ),
         Switch(link=f"{root}/current", target=f"releases/{release}"),
         *_discard(root, old),
@@ -189,7 +189,7 @@ def _release(
                 name: {
                     "release": release,
                     "lock": lock.sha256,
-                    "wheels": {wheel.name: wheel.sha256 for wheel in wheels},
+                    "wheels": {**dict.fromkeys(there.wheels if there else ()), **joined},
                     "python": python,
                     "intact": True,
                     "changes": [],

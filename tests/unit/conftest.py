@@ -15,7 +15,7 @@ from samples import WANT
 from sshd import Server, new_key
 
 from provision import commands, follow, inventory
-from provision.remote import apply, journal, paths, runner
+from provision.remote import actions, apply, journal, lock, paths, runner
 from provision.remote.collectors import run as run_collector
 from provision.target import Target
 from provision.transport import ssh as ssh_module
@@ -91,11 +91,39 @@ def places(tmp_path, monkeypatch):
         LOG=tmp_path / "log",
         JOURNAL=tmp_path / "log" / "journal.jsonl",
     )
-    for module in (paths, apply, journal, runner, run_collector):
+    for module in (paths, apply, journal, lock, runner, run_collector):
         for name, path in vars(moved).items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, path)
+    monkeypatch.setattr(lock, "PATIENCE", 0.0)  # no probe looks at the lock here
     return SimpleNamespace(root=tmp_path, **vars(moved))
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    """A folder for a run's private things, and one for uploads."""
+    monkeypatch.setattr(actions, "BLOBS", tmp_path / "blobs")
+    (tmp_path / "folder").mkdir()
+    return SimpleNamespace(root=tmp_path, BLOBS=tmp_path / "blobs")
+
+
+@pytest.fixture
+def do(host):
+    """Carry out one action; gives the log."""
+
+    def carry_out(*, feeds=None, **action):
+        with host.root.joinpath("log.txt").open("ab") as log:
+            context = actions.Context(
+                folder=host.root / "folder",
+                log=log,
+                allowed={"install": {}, "remove": {}},
+                feeds=feeds or {},
+                waiting=lambda reason: None,
+            )
+            actions.carry_out(action, context)
+        return host.root.joinpath("log.txt").read_text()
+
+    return carry_out
 
 
 @pytest.fixture

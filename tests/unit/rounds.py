@@ -28,6 +28,7 @@ def carry_out(places, changes, name="r1", after=None):
         "fingerprint": "f",
         "changes": changes,
         "allowed": {"install": {}, "remove": {}},
+        "feeds": {},
     }
     (folder / "round.json").write_text(json.dumps(order))
     runner.main(str(folder))

@@ -120,11 +120,6 @@ def test_what_numba_says_of_another_numpy(root):
     )
 
 
-def test_a_distribution_that_is_there_twice():
-    with pytest.raises(Failed, match="second version"):
-        environments.parse_distributions(["a_b-1.dist-info", "A.b-2.dist-info"])
-
-
 def test_a_release_without_python(root):
     (root / "current/lib").rename(root / "current/library")
     with pytest.raises(Failed, match="has no Python"):

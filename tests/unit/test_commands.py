@@ -194,8 +194,8 @@ def test_what_was_done_for_people(hosts, capsys, run, shown):
     hosts(a=[json.dumps({"events": JOURNAL})])
     assert history("a", run=run) == 0
     out = capsys.readouterr().out
-    assert "no end: in a" in out
-    assert out.count("begun") == shown
+    assert "no end, in a" in out
+    assert out.count("… a: no end") == shown
 
 
 def test_a_run_that_no_journal_has_ends_2(hosts, capsys):

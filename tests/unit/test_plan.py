@@ -27,7 +27,7 @@ ACTIONS = (
     Keyring(url="http://deb.example/k.deb", sha256="0" * 64, fingerprint="A" * 40),
     Apt(argv=("apt-get", "install", "a=1"), install={"a": [None, "1"]}, remove={"b": "2"}),
     Unpack(wheel="0" * 64, member="uv", path="/opt/uv"),
-    Seal(release="/opt/r", lock="1" * 64, python="3.11.2"),
+    Seal(release="/opt/r", lock="1" * 64, python="3.11.2", versions={"a": "1"}),
     Switch(link="/opt/current", target="r"),
     Reboot(),
 )

@@ -2,49 +2,20 @@
 
 import hashlib
 import io
-import json
 import os
 import shutil
 import tarfile
 import zipfile
-from types import SimpleNamespace
 
 import pytest
-from rounds import site_packages
 from samples import CAPTURES
 
-from provision.remote import actions, paths, record
+from provision.remote import actions
 from provision.remote.actions import ActionFailed
 
 KEY = (CAPTURES / "openpgp-ed25519.gpg").read_bytes()
 FINGERPRINT = "C6E79DB7394149AD1983FB7923C9F05F556556B7"
 """Of KEY, as gpg printed it."""
-
-
-@pytest.fixture
-def host(tmp_path, monkeypatch):
-    """A folder for a run's private things, and one for uploads."""
-    monkeypatch.setattr(actions, "BLOBS", tmp_path / "blobs")
-    (tmp_path / "folder").mkdir()
-    return SimpleNamespace(root=tmp_path, BLOBS=tmp_path / "blobs")
-
-
-@pytest.fixture
-def do(host):
-    """Carry out one action; gives the log."""
-
-    def carry_out(**action):
-        with host.root.joinpath("log.txt").open("ab") as log:
-            context = actions.Context(
-                folder=host.root / "folder",
-                log=log,
-                allowed={"install": {}, "remove": {}},
-                waiting=lambda reason: None,
-            )
-            actions.carry_out(action, context)
-        return host.root.joinpath("log.txt").read_text()
-
-    return carry_out
 
 
 def mode(path):
@@ -213,39 +184,6 @@ def test_an_upload_that_is_missing_or_damaged(host, do, content):
     with pytest.raises(ActionFailed, match="is missing or damaged"):
         do(do="unpack", wheel=sha256, member="uv", path=str(host.root / "uv"))
     assert not (host.root / "uv").exists()
-
-
-def sealed(host, do):
-    return do(do="seal", release=str(host.root / "r"), lock="1" * 64, python="3.11.2")
-
-
-def test_a_release_that_is_as_recorded_gets_its_manifest(host, do):
-    site_packages(host.root / "r/lib/python3.11/site-packages", {"a.py": b"1\n"})
-    sealed(host, do)
-    manifest = host.root / "r" / paths.MANIFEST
-    assert json.loads(manifest.read_text()) == {
-        "lock": "1" * 64,
-        "python": "3.11.2",
-        "files": record.stamp(host.root / "r"),
-    }
-
-
-def test_a_release_that_is_not_as_recorded_stays_without_a_manifest(host, do):
-    files = {f"{name}.py": b"1\n" for name in "abcde"}
-    folder = site_packages(host.root / "r/lib/python3.11/site-packages", files)
-    for name in files:
-        (folder / name).unlink()
-    with pytest.raises(ActionFailed, match=r"RECORD: a\.py: missing, .*c\.py: missing and 2 more$"):
-        sealed(host, do)
-    assert not (host.root / "r" / paths.MANIFEST).exists()
-
-
-@pytest.mark.parametrize("pythons", [[], ["python3.11", "python3.12"]])
-def test_a_release_with_another_number_of_site_packages_than_one(host, do, pythons):
-    for python in pythons:
-        (host.root / "r/lib" / python / "site-packages").mkdir(parents=True)
-    with pytest.raises(ActionFailed, match=f"has {len(pythons)} site-packages folders"):
-        sealed(host, do)
 
 
 # --- the key package ---------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rounds import carry_out, mode, run, words
 
-from provision.remote import apply, journal, runner
+from provision.remote import apply, journal, lock, runner
 
 
 def followed(name, **known):
@@ -146,14 +146,14 @@ def test_a_run_that_was_started_before_is_not_lost_while_it_holds_the_lock(place
     monkeypatch.setattr(apply, "START_PATIENCE", 0.0)
     monkeypatch.setattr(apply, "HEARTBEAT", 0.0)
     journal.append("r1", "start")
-    lock = runner.take_lock(0.0)
+    holder = lock.take_lock()
     said = []
 
     def say(event):
         said.append(event["event"])
         if said.count("alive") == 2:
             journal.append("r1", "end", result="done")
-            lock.close()
+            holder.close()
 
     apply.follow("r1", say)
     assert "lost" not in said

@@ -60,6 +60,7 @@ def test_a_restart_is_stopped_while_services_are(host, monkeypatch):
         "argv": ["sh", "-c", f"echo '{asked}' > {host.CANCEL}"],
         "timeout": 10.0,
         "env": {},
+        "accepts": [0],
     }
     really_run = runner.subprocess.run
 

@@ -7,7 +7,7 @@ import os
 import pytest
 from rounds import carry_out, mode, run, words
 
-from provision.remote import journal, runner
+from provision.remote import journal, lock, runner
 from provision.remote.collectors import run as run_collector
 from provision.remote.command import Failed, Missing
 
@@ -114,13 +114,9 @@ def test_while_a_round_runs_the_host_says_whose_it_is(places):
     assert not places.ACTIVE.exists()
 
 
-def test_a_second_round_leaves_a_host_alone_that_has_one(places, monkeypatch):
-    monkeypatch.setattr(runner, "LOCK_PATIENCE", 0.0)
-    lock = runner.take_lock(0.0)
-    try:
+def test_a_second_round_leaves_a_host_alone_that_has_one(places):
+    with lock.take_lock():
         events = carry_out(places, [{"id": "a", "actions": [run(f"touch {places.root / 'a'}")]}])
-    finally:
-        lock.close()
     assert words(events) == [("end", None)]
     assert (events[0]["result"], events[0]["reboot"]) == ("stale", False)
     assert not (places.root / "a").exists()
@@ -139,19 +135,18 @@ def test_a_round_that_was_planned_before_another_run_is_left_undone(places):
 
 
 def test_the_lock_is_free_once_its_holder_is_gone(places):
-    first = runner.take_lock(0.0)
-    assert runner.take_lock(0.0) is None
+    first = lock.take_lock()
+    assert lock.take_lock() is None
     first.close()
-    second = runner.take_lock(0.0)
+    second = lock.take_lock()
     assert second is not None
     second.close()
 
 
 def test_a_run_that_is_going_on_is_a_fact(places):
-    lock = runner.take_lock(0.0)
     active = {"run": "r1", "who": "me@here", "since": 1.0, "pid": os.getpid()}
-    places.ACTIVE.write_text(json.dumps(active))
-    with lock:
+    with lock.take_lock():
+        places.ACTIVE.write_text(json.dumps(active))
         assert run_collector.collect({}) == {"run": "r1", "who": "me@here", "since": 1.0}
     with pytest.raises(Missing, match="no run is going on"):
         run_collector.collect({})
@@ -159,12 +154,12 @@ def test_a_run_that_is_going_on_is_a_fact(places):
 
 def test_a_run_that_does_not_say_who_it_is(places, monkeypatch):
     monkeypatch.setattr(run_collector, "PATIENCE", 0.0)
-    with runner.take_lock(0.0), pytest.raises(Failed, match="does not say who it is"):
+    with lock.take_lock(), pytest.raises(Failed, match="does not say who it is"):
         run_collector.collect({})
 
 
 def test_looking_whether_a_run_goes_on_is_no_run(places):
-    runner.take_lock(0.0).close()
+    lock.take_lock().close()
     with places.LOCK.open("rb") as other_probe:
         fcntl.flock(other_probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
         with pytest.raises(Missing, match="no run is going on"):
@@ -180,7 +175,7 @@ def asked(monkeypatch):
     answers = []
 
     def ask(action, context):
-        answers.append(runner.cancel(action["cancel"], "them@there"))
+        answers.append(lock.cancel(action["cancel"], "them@there"))
 
     monkeypatch.setattr(runner, "carry_out", ask)
     return answers
@@ -227,15 +222,15 @@ def test_what_an_earlier_run_was_asked_concerns_no_later_one(places):
 
 
 def test_where_no_run_goes_on_none_is_asked_to_stop(places):
-    assert runner.cancel("r1", "them@there") is False
+    assert lock.cancel("r1", "them@there") is False
     carry_out(places, [])
-    assert runner.cancel("r1", "them@there") is False
-    with runner.take_lock(0.0):  # a run that has not yet said who it is
-        assert runner.cancel("r1", "them@there") is False
+    assert lock.cancel("r1", "them@there") is False
+    with lock.take_lock():  # a run that has not yet said who it is
+        assert lock.cancel("r1", "them@there") is False
     assert not places.CANCEL.exists()
 
 
 def test_a_run_that_died_can_t_be_asked(places):
-    runner.take_lock(0.0).close()
+    lock.take_lock().close()
     places.ACTIVE.write_text(json.dumps({"run": "r1", "who": "me@here", "since": 0.0}))
-    assert runner.cancel("r1", "them@there") is False
+    assert lock.cancel("r1", "them@there") is False

@@ -13,22 +13,13 @@ from provision.facts import Absent, Facts, Iommu, Unknown
 from provision.plan import (
     Apt,
     Change,
-    Disable,
-    Index,
-    Keyring,
     Plan,
     Reboot,
-    Remove,
     Round,
     Run,
-    Seal,
     Stage,
-    Switch,
-    Unpack,
-    Write,
 )
 from provision.report import Outcome, Report
-from provision.report.actions import action_lines
 from provision.report.facts import summary
 from provision.transport import Cost
 
@@ -117,65 +108,6 @@ def test_markup_in_what_a_host_says_is_printed_as_it_is(printed):
 
 def test_long_lines_are_not_broken(printed):
     assert "x" * 500 in printed("say", "h", "x" * 500)
-
-
-LINES = {
-    "a file": (
-        Write(path="/etc/a", content="é\n", mode=0o640),
-        ["write /etc/a (3 bytes, mode 0640)"],
-    ),
-    "a command": (Run(argv=("a", "b"), env={"X": "1"}), ["$ a b"]),
-    "a key": (
-        Keyring(url="http://deb.example/k", sha256=None, fingerprint="F"),
-        ["fetch http://deb.example/k", "  hold its key to F, install it"],
-    ),
-    "an index": (Index(argv=("apt-get", "update")), ["$ apt-get update"]),
-    "apt before it was asked": (
-        Apt(argv=("apt-get",)),
-        ["$ apt-get", "  apt is asked when its round comes"],
-    ),
-    "apt that removes nothing": (
-        Apt(argv=("apt-get",), install={"a": [None, "1"]}),
-        ["$ apt-get", "  installs 1: a", "  removes nothing"],
-    ),
-    "apt with many packages": (
-        Apt(argv=("apt-get",), install={f"p{n}": [None, "1"] for n in range(9)}),
-        ["$ apt-get", "  installs 9: p0, p1, p2, p3, p4, p5, p6, p7, …", "  removes nothing"],
-    ),
-    "a file that goes": (Remove(path="/etc/a"), ["remove /etc/a"]),
-    "a source that is switched off": (
-        Disable(path="/etc/apt/a.list", uri="http://deb.example"),
-        ["switch off http://deb.example in /etc/apt/a.list"],
-    ),
-    "an executable": (
-        Unpack(wheel="0", member="m/uv", path="/opt/uv"),
-        ["unpack m/uv of the uploaded wheel to /opt/uv"],
-    ),
-    "a seal": (Seal(release="/r", lock="0", python="3"), ["hold the files of /r to their RECORD"]),
-    "a link": (Switch(link="/c", target="r/1"), ["point /c to r/1"]),
-    "a reboot": (Reboot(), ["$ systemctl reboot"]),
-}
-
-
-@pytest.mark.parametrize("case", LINES, ids=LINES)
-def test_an_action_in_lines(case):
-    action, lines = LINES[case]
-    assert action_lines(action, whole=False) == lines
-
-
-@pytest.mark.parametrize(
-    ("action", "last"),
-    [
-        (Write(path="/etc/a", content="one\ntwo\n"), ["  one", "  two"]),
-        (Run(argv=("a",), env={"X": "1"}), ["$ X=1 a"]),
-        (
-            Apt(argv=("x",), install={f"p{n}": [None, "1"] for n in range(9)}),
-            ["  installs 9: p0, p1, p2, p3, p4, p5, p6, p7, p8", "  removes nothing"],
-        ),
-    ],
-)
-def test_an_action_in_whole(action, last):
-    assert action_lines(action, whole=True)[-len(last) :] == last
 
 
 def test_with_json_stdout_has_data_alone(capsys):

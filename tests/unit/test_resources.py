@@ -1,19 +1,17 @@
 """What single resources plan, where a whole host's way does not reach."""
 
 import pytest
-from samples import REPOSITORY, WANT, installed, planned, raw, refused, seen
+from samples import WANT, installed, planned, raw, refused
 
-from provision import planner, resources, stack
+from provision import planner, resources
 from provision.resources import (
     apt_pins,
     cloud_init,
     dpkg,
-    environment,
     nouveau,
     persistence,
     uv,
 )
-from provision.want import Want
 
 LOCK = WANT.stack.locks["main"]
 
@@ -110,92 +108,3 @@ def test_a_machine_that_no_uv_is_built_for():
 def test_the_uv_wheel_is_the_one_of_the_host_s_machine():
     (change,) = planned(uv, {"os": {"arch": "aarch64"}, "uv": {uv.path(WANT): None}})
     assert change.actions[0].wheel == WANT.uv.wheels["aarch64"]
-
-
-def releases(*names):
-    return {"environments": {"main": {"releases": list(names)}}}
-
-
-def distributions(**versions):
-    return {"environments": {"main": {"distributions": versions}}}
-
-
-HASH = LOCK.sha256[:12]
-NUMPY = LOCK.versions("3.11.2")["numpy"]
-
-
-@pytest.mark.parametrize(
-    ("promise", "why"),
-    [
-        ({"environments": {"main": None}}, "there is none yet"),
-        ({"environments": {"main": {"release": None}}}, "there is none yet"),
-        ({"environments": {"main": {"lock": None}}}, "its manifest is gone or damaged"),
-        ({"environments": {"main": {"lock": "0" * 64}}}, "the lock has changed"),
-        (
-            {"environments": {"main": {"intact": False}}},
-            "files in it were changed since it was sealed",
-        ),
-        (
-            {"os": {"python": {"version": "3.13.5"}}},
-            "it is for Python 3.11.2, the host now has 3.13.5",
-        ),
-        (distributions(numpy="1.0"), f"it has drifted: numpy 1.0 instead of {NUMPY}"),
-        (distributions(numpy=None), f"it has drifted: numpy absent instead of {NUMPY}"),
-        (distributions(evil="6.6"), "it has drifted: evil 6.6 instead of nothing"),
-        (
-            distributions(numpy=None, evil="6.6"),
-            f"it has drifted: evil 6.6 instead of nothing, numpy absent instead of {NUMPY}",
-        ),
-    ],
-)
-def test_why_a_new_release_is_made(promise, why):
-    (change,) = planned(environment, promise)
-    assert change.why == why
-    assert planned(environment, promise, change.makes) == []
-
-
-@pytest.mark.parametrize(
-    ("there", "expected"),
-    [
-        ((), f"{HASH}-1"),
-        ((f"{HASH}-1",), f"{HASH}-2"),
-        ((f"{HASH}-1", f"{HASH}-10", f"{HASH}-2"), f"{HASH}-11"),
-        (("0123456789ab-7",), f"{HASH}-1"),
-        ((f"{HASH}-3", "0123456789ab-7"), f"{HASH}-4"),
-        ((f"{HASH}-1", f"{HASH}-1.bak"), f"{HASH}-2"),
-    ],
-)
-def test_a_release_never_takes_the_number_of_one_that_was_begun(there, expected):
-    (change,) = planned(environment, releases(*there), distributions(numpy=None))
-    assert change.after.startswith(f"{expected} (")
-    assert change.actions[-1].target == f"releases/{expected}"
-    assert change.makes["environments"]["main"]["releases"] == sorted([*there, expected])
-
-
-def test_a_patch_of_python_needs_no_new_release():
-    assert planned(environment, {"os": {"python": {"version": "3.11.99"}}}) == []
-
-
-def test_a_release_is_made_whole_and_sealed_before_it_is_switched_to():
-    (change,) = planned(environment, {"environments": {"main": None}})
-    assert [action.do for action in change.actions] == ["write", "run", "run", "seal", "switch"]
-    install = change.actions[2].argv
-    assert {"--require-hashes", "--no-deps", ":all:"} <= set(install)
-    assert change.actions[2].env["UV_LINK_MODE"] == "copy"
-    assert change.actions[0].content == LOCK.text
-
-
-def test_a_wheel_of_our_own_is_awaited_and_the_environment_is_made_without_it():
-    want = Want(stack=stack.load("torch29-cu128"), uv=WANT.uv, repository=REPOSITORY)
-    awaited, change = environment.plan(want, seen({"environments": {"main": None}}))
-    assert awaited.subject == "main/flash-attn"
-    assert (bool(awaited.awaited), awaited.actions) == (True, ())
-    assert change.awaited == ""
-    assert "flash-attn" not in change.actions[0].content
-
-
-def test_what_is_awaited_is_known_from_the_first_round_on():
-    want = Want(stack=stack.load("torch29-cu128"), uv=WANT.uv, repository=REPOSITORY)
-    plan = planner.plan("h", want, raw({"files": {nouveau.PATH: None}}))
-    assert not plan.empty
-    assert [change.subject for change in plan.awaited] == ["main/flash-attn"]

@@ -174,7 +174,7 @@ def test_nobody_who_forbids_a_restart_is_passed_over():
 
 @pytest.mark.parametrize(("room", "enough"), [(32 * 2**20 - 1, False), (32 * 2**20, True)])
 def test_a_host_is_not_restarted_where_the_initramfs_may_be_cut_short(room, enough):
-    full = {"disks": {"/boot": {"total": 2**29, "free": room}}}
+    full = {"disks": {"/boot": {"total": 2**29, "free": room, "device": 2}}}
     if enough:
         assert planned(reboot, OTHER, full) != []
     else:
@@ -185,7 +185,7 @@ def test_a_host_is_not_restarted_where_the_initramfs_may_be_cut_short(room, enou
 
 
 def test_a_host_without_a_folder_for_kernels_has_no_room_to_lack():
-    there = {"status": "ok", "value": {"/": {"total": 2**40, "free": 2**39}}}
+    there = {"status": "ok", "value": {"/": {"total": 2**40, "free": 2**39, "device": 1}}}
     assert planned(reboot, OTHER, disks=there) != []
 
 

@@ -315,18 +315,16 @@ LOCKED = "--hash=sha256:" + "0" * 64
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("numpy==2.2.6\n", 1),
-        ("numpy==2.2.6 --hash=sha256:abc\n", 1),
         (f"# a note\nnumpy>=2 {LOCKED}\n", 2),
         (f"a==1 \\\n    {LOCKED} \\\n    {LOCKED}\n\nb @ https://h/b.whl {LOCKED}\n", 5),
         (f"--index-url https://h/\na==1 {LOCKED}\n", 1),
         (f"a==1 \\\n    {LOCKED}\nb==1; reboot {LOCKED}\n", 3),
     ],
 )
-def test_a_lock_that_is_not_pinned_and_hashed_names_its_line(folder, text, line):
+def test_a_lock_that_is_not_pinned_names_its_line(folder, text, line):
     (folder / "locks" / "small.main.txt").write_text(text)
     loaded = stack.load("small")
-    with pytest.raises(UsageError, match=rf"^small\.main\.txt:{line}: expected NAME==VERSION"):
+    with pytest.raises(UsageError, match=rf"^small\.main\.txt: line {line}: "):
         loaded.locks  # noqa: B018 - it is read when it is asked for
 
 

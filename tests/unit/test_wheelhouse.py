@@ -13,6 +13,7 @@ CONTENT = b"a wheel"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 FILE = "flash_attn-2.8.3+cu128torch2.9.1-cp311-cp311-linux_x86_64.whl"
 LOCK = {"torch": "2.9.1", "einops": "0.8.1"}
+MOVED = "it was built for torch==2.9.1, and the lock has torch 2.10.0"
 
 
 def wheel(file=FILE, requires=("torch==2.9.1", "einops"), sha256=SHA256):
@@ -45,7 +46,7 @@ def test_of_several_the_newest():
         (
             (wheel(),),
             {"versions": LOCK | {"torch": "2.10.0"}},
-            f"the wheelhouse has {FILE}, but it was built for torch==2.9.1, torch 2.10.0",
+            f"the wheelhouse has {FILE}, but {MOVED}",
         ),
         (
             (wheel(),),
@@ -66,6 +67,13 @@ def test_why_none_fits(wheels, asked, reason):
 def test_what_a_marker_excludes_is_not_needed():
     wanted = wheel(requires=("torch==2.9.1", "triton-windows; sys_platform == 'win32'"))
     assert found(wanted) == wanted
+
+
+@pytest.mark.parametrize(("python", "fits"), [("3.10.12", False), ("3.11.2", True)])
+def test_markers_are_those_of_the_host_s_python(python, fits):
+    file = FILE.replace("cp311-cp311", "cp310-abi3")
+    wanted = wheel(file, requires=("torch==2.9.1", "tomli; python_version < '3.11'"))
+    assert (found(wanted, python=python) == wanted) is fits
 
 
 def test_an_extra_s_requirement_is_not_needed():

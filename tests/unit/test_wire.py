@@ -13,7 +13,7 @@ from samples import WANT, Says, frames
 
 from provision import facts, resources, wire
 from provision.errors import ProvisionError
-from provision.remote import entry, journal, runner
+from provision.remote import apply, entry, journal, lock
 from provision.transport.recorded import Recorded
 
 
@@ -161,8 +161,7 @@ def test_an_error_event_of_the_host_is_an_error_here():
 
 
 def test_a_followed_run_s_lines_are_events():
-    events = [{"event": "following", "run": "r", "lines": 0}, {"event": "end", "result": "done"}]
-    events = [{"event": "following", "run": "r"}, {"event": "lost", "run": "r"}]
+    events = [{"event": "following", "run": "r", "lines": 0}, {"event": "lost", "run": "r"}]
     host = Recorded("h", [('"do": "follow", "run": "r"', [json.dumps(e) for e in events])])
     assert list(wire.follow(host, "r")) == events
 
@@ -199,7 +198,7 @@ def answers(places, monkeypatch, capsys):
     """What a host whose journal has one run, which goes on, answers to a request."""
     monkeypatch.setattr(entry.os, "_exit", lambda code: None)
     journal.append("r1", "start", who="me@here")
-    lock = runner.take_lock(0.0)
+    holder = lock.take_lock()
     places.ACTIVE.write_text(json.dumps({"run": "r1"}))
 
     def ask(**request):
@@ -208,7 +207,7 @@ def answers(places, monkeypatch, capsys):
         return json.loads(capsys.readouterr().out)
 
     yield ask
-    lock.close()
+    holder.close()
 
 
 def test_a_host_answers_whether_its_run_was_asked_to_stop(answers, places):
@@ -223,7 +222,7 @@ def test_a_host_answers_with_its_journal(answers):
 
 
 def test_a_host_follows_from_what_is_known(answers, monkeypatch):
-    monkeypatch.setattr(entry, "follow", lambda run, say, **known: say({"run": run, **known}))
+    monkeypatch.setattr(apply, "follow", lambda run, say, **known: say({"run": run, **known}))
     said = answers(do="follow", run="r1", events=2, lines=None)
     assert said == {"run": "r1", "events": 2, "lines": None}
 
@@ -232,8 +231,14 @@ WRONG_EVENTS = {
     "no event": ({"run": "r"}, "event: expected one of following, start, "),
     "an event that is a list": ({"event": ["end"]}, "got ['end']"),
     "one that nobody knows": ({"event": "dance"}, "got 'dance'"),
-    "an end that says nothing": ({"event": "end", "run": "r"}, "end.ok: expected bool, got None"),
-    "an end without its run": ({"event": "end", "ok": True, "reboot": False}, "end.run: expected"),
+    "an end that says nothing": (
+        {"event": "end", "run": "r"},
+        "end.result: expected str, got",
+    ),
+    "an end without its run": (
+        {"event": "end", "result": "done", "reboot": False},
+        "end.run: expected",
+    ),
     "a change without its name": ({"event": "change"}, "change.id: expected str, got None"),
     "a duration in words": (
         {"event": "done", "id": "a", "seconds": "long"},
