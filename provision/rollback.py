@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from packaging.version import Version
-
 from provision.errors import ProvisionError
 from provision.facts import Dpkg, Environment, Facts, Os
 from provision.plan import Change, Intact, Stage, Switch
@@ -92,13 +90,3 @@ def _switched(name: str, there: Environment, before: str) -> Change:
         ),
         makes={"environments": {name: {"release": before}}},
     )
-
-
-def too_old(want: Want) -> list[str]:
-    """Toolkits whose programs need a newer driver than the want's, in words."""
-    driver = want.stack.system.driver.version
-    return [
-        f"CUDA {release} needs driver {toolkit.driver}"
-        for release, toolkit in want.stack.toolkit.items()
-        if Version(driver) < Version(toolkit.driver)
-    ]

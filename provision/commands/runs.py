@@ -100,13 +100,15 @@ def _driver_back(
 ) -> None:
     from provision import engine
     from provision import rollback as back
+    from provision.compatibility import toolkits
 
     name, stack = ready.host.name, ready.want.stack
     before = dataclasses.replace(ready, want=back.driver(name, ready.want, seen.facts))
     version = before.want.stack.system.driver.version
     report.say(name, f"back to driver {version}", "bold")
-    for line in back.too_old(before.want):
-        report.say(name, line, "yellow")
+    for row in toolkits.driver(before.want, None):
+        if row.reason:
+            report.say(name, f"{row.left}: {row.reason}", "yellow")
     if plan:
         report.plan(engine.look(before).plan, commands=True)
         return

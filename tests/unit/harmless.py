@@ -16,6 +16,7 @@ OPTIONS = {
     *("--allow-downgrades", "--allow-change-held-packages", "--configure", "-a", "--force-confdef"),
     *("--force-confold", "-u", "-k", "--now", "--python", "--no-deps", "--require-hashes"),
     *("--only-binary", "--requirements", "--wait", "-r", "--", "--fix-broken", "--no-index"),
+    "--find-links",
 }
 """Every word of a command line that begins with a dash, and is one of ours."""
 

@@ -1,7 +1,7 @@
 """Going back: to which driver, to which releases, and what is said where there is none."""
 
 import pytest
-from samples import DRIVER, TIMEOUT, WANT, raw, seen, with_driver
+from samples import DRIVER, TIMEOUT, WANT, raw, seen
 
 from provision import planner, rollback
 from provision.errors import ProvisionError
@@ -93,15 +93,6 @@ def test_a_host_of_which_too_little_is_known(name):
 def test_a_distribution_whose_packages_the_stack_does_not_know():
     with pytest.raises(ProvisionError, match="its distribution or packages are not known"):
         back(kept("580.159.04-1"), {"os": {"id": "fedora"}})
-
-
-def test_toolkits_that_the_driver_before_is_too_old_for():
-    assert rollback.too_old(WANT) == []
-    assert rollback.too_old(with_driver("580.159.04")) == ["CUDA 13.1 needs driver 590.48.01"]
-    assert rollback.too_old(with_driver("560.35.05")) == [
-        "CUDA 13.1 needs driver 590.48.01",
-        "CUDA 12.8 needs driver 570.124.06",
-    ]
 
 
 # --- environments ------------------------------------------------------------------------------
