@@ -41,11 +41,9 @@ def end(code):
 @hosts_task("verbose", "accept-new-host-key")
 def provision(_, host=None, group=None, verbose=False, accept_new_host_key=False):
     """Bring hosts to their stack, reboots included, until nothing is left; then verify."""
-    from provision import commands
+    from provision.commands import hosts
 
-    end(
-        commands.provision(host or (), group or (), verbose=verbose, accept_new=accept_new_host_key)
-    )
+    end(hosts.provision(host or (), group or (), verbose=verbose, accept_new=accept_new_host_key))
 
 
 @hosts_task(
@@ -56,11 +54,11 @@ def provision(_, host=None, group=None, verbose=False, accept_new_host_key=False
 )
 def plan(_, host=None, group=None, json=False, verbose=False, output="", accept_new_host_key=False):
     """Show what provision would do, and change nothing."""
-    from provision import commands
+    from provision.commands import hosts
 
     file = Path(output) if output else None
     end(
-        commands.plan(
+        hosts.plan(
             host or (),
             group or (),
             json=json,
@@ -81,17 +79,17 @@ def plan(_, host=None, group=None, json=False, verbose=False, output="", accept_
 )
 def apply(_, file, verbose=False, wait=False):
     """Carry out the first round of a saved plan, if the host still gives the same plan."""
-    from provision import commands
+    from provision.commands import hosts
 
-    end(commands.apply(Path(file), verbose=verbose, wait=wait))
+    end(hosts.apply(Path(file), verbose=verbose, wait=wait))
 
 
 @hosts_task()
 def cancel(_, host=None, group=None):
     """Ask a run that goes on to stop before its next change; what it did stays."""
-    from provision import commands
+    from provision.commands import runs
 
-    end(commands.cancel(host or (), group or ()))
+    end(runs.cancel(host or (), group or ()))
 
 
 @hosts_task(
@@ -102,37 +100,35 @@ def cancel(_, host=None, group=None):
 )
 def rollback(_, host=None, group=None, driver=False, plan=False, verbose=False, wait=False):
     """Switch hosts back to the environments that they had before, or to the driver before."""
-    from provision import commands
+    from provision.commands import runs
 
     end(
-        commands.rollback(
-            host or (), group or (), driver=driver, plan=plan, verbose=verbose, wait=wait
-        )
+        runs.rollback(host or (), group or (), driver=driver, plan=plan, verbose=verbose, wait=wait)
     )
 
 
 @hosts_task("json", run="one run in full, by its name")
 def history(_, host=None, group=None, run="", json=False):
     """Show what was done on hosts, when and by whom, as their journals have it."""
-    from provision import commands
+    from provision.commands import runs
 
-    end(commands.history(host or (), group or (), run=run, json=json))
+    end(runs.history(host or (), group or (), run=run, json=json))
 
 
 @hosts_task("json", "verbose")
 def verify(_, host=None, group=None, json=False, verbose=False):
     """Check hosts against their stack and expected hardware; exit 3 when something differs."""
-    from provision import commands
+    from provision.commands import hosts
 
-    end(commands.verify(host or (), group or (), json=json, verbose=verbose))
+    end(hosts.verify(host or (), group or (), json=json, verbose=verbose))
 
 
 @hosts_task("json")
 def facts(_, host=None, group=None, json=False):
     """Show what the probe sees of hosts."""
-    from provision import commands
+    from provision.commands import hosts
 
-    end(commands.facts(host or (), group or (), json=json))
+    end(hosts.facts(host or (), group or (), json=json))
 
 
 @task(
@@ -148,9 +144,9 @@ def facts(_, host=None, group=None, json=False):
 )
 def lock(_, stack="", environment="", upgrade=None, check=False, json=False):
     """Lock environments: every version with its hashes, from the stack's requirements."""
-    from provision import lock_command
+    from provision.commands import lock as locking
 
-    end(lock_command.lock(stack, environment, upgrade or (), check=check, json=json))
+    end(locking.lock(stack, environment, upgrade or (), check=check, json=json))
 
 
 @task(
@@ -164,41 +160,41 @@ def lock(_, stack="", environment="", upgrade=None, check=False, json=False):
 )
 def check_stack(_, stack="", host=None, json=False):
     """Tell whether a stack's parts go together; exit 3 when two can't."""
-    from provision import check_stack_command
+    from provision.commands import check_stack as checking
 
-    end(check_stack_command.check_stack(stack, host or (), json=json))
+    end(checking.check_stack(stack, host or (), json=json))
 
 
 @hosts_task(fresh="throw away what the host was, and start from a bare one")
 def up(_, host=None, group=None, fresh=False):
     """Make and boot lab hosts on this computer (Linux, root); their GPUs are simulated."""
-    from provision import commands
+    from provision.commands import lab
 
-    end(commands.lab_up(host or (), group or (), fresh=fresh))
+    end(lab.up(host or (), group or (), fresh=fresh))
 
 
 @hosts_task(discard="also throw away its disk")
 def down(_, host=None, group=None, discard=False):
     """Shut lab hosts down."""
-    from provision import commands
+    from provision.commands import lab
 
-    end(commands.lab_down(host or (), group or (), discard=discard))
+    end(lab.down(host or (), group or (), discard=discard))
 
 
 @task(auto_shortflags=False, help={"json": HELP["json"]})
 def status(_, json=False):
     """Show the lab hosts that there are."""
-    from provision import commands
+    from provision.commands import lab
 
-    end(commands.lab_status(json=json))
+    end(lab.status(json=json))
 
 
 @task(auto_shortflags=False, help={"host": "a lab host", "command": "what to run there"})
 def ssh(_, host="lab", command=""):
     """Log in to a lab host."""
-    from provision import commands
+    from provision.commands import lab
 
-    end(commands.lab_ssh(host, command))
+    end(lab.ssh(host, command))
 
 
 namespace = Collection(

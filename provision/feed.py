@@ -8,10 +8,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from provision import TOOL
 from provision.errors import ProvisionError
+from provision.locking.text import write
 from provision.stack import Lock
 
 UV_PLATFORMS = ("manylinux2014_x86_64", "manylinux2014_aarch64")
@@ -57,16 +59,26 @@ def locked_wheels(lock: Lock, python: str) -> Mapping[Path, str]:
     version = ".".join(python.split(".")[:2])
     folder = _cache() / f"{lock.sha256[:12]}-{version}"
     done = folder / "complete"
+    for path, digest in _wheels(folder).items():
+        if f"sha256:{digest}" not in lock.text:  # the cache was damaged
+            path.unlink()
+            done.unlink(missing_ok=True)
     if not done.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         locked = folder / "lock.txt"
-        locked.write_text(lock.text, encoding="utf-8")
+        # Without markers: pip would hold them to the Python that it runs on.
+        pins = [replace(pin, marker="") for pin in lock.pins if pin.applies(python)]
+        locked.write_text(write((), pins), encoding="utf-8")
         abi = f"cp{version.replace('.', '')}"
         words = ["--require-hashes", f"--requirement={locked}", f"--python-version={version}"]
         words += ["--implementation=cp", *(f"--abi={one}" for one in (abi, "abi3", "none"))]
         if said := _download(folder, words, PLATFORMS):
             raise ProvisionError(f"the lock's wheels can't be fetched: {said}")
         done.touch()
+    return _wheels(folder)
+
+
+def _wheels(folder: Path) -> dict[Path, str]:
     return {path: _digest(path.read_bytes()) for path in sorted(folder.glob("*.whl"))}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from packaging.version import Version
-
 from provision.errors import ProvisionError
 from provision.facts import Dpkg, Environment, Facts, Os
 from provision.plan import Change, Intact, Stage, Switch
@@ -44,6 +42,7 @@ def driver(host: str, want: Want, facts: Facts) -> Want:
         update={
             "name": f"{want.stack.name} with driver {version}",
             "system": system.model_copy(update={"driver": moved}),
+            "locks": want.stack.locks,  # which are found by the stack's own name
         },
     )
     return replace(want, stack=stack)
@@ -91,13 +90,3 @@ def _switched(name: str, there: Environment, before: str) -> Change:
         ),
         makes={"environments": {name: {"release": before}}},
     )
-
-
-def too_old(want: Want) -> list[str]:
-    """Toolkits whose programs need a newer driver than the want's, in words."""
-    driver = want.stack.system.driver.version
-    return [
-        f"CUDA {release} needs driver {toolkit.driver}"
-        for release, toolkit in want.stack.toolkit.items()
-        if Version(driver) < Version(toolkit.driver)
-    ]

@@ -51,7 +51,7 @@ def intact(release: Path, digest: str | None) -> bool:
 
 def changes(release: Path) -> list[dict[str, str]]:
     """What differs from the sealed files: path and what became of it."""
-    before = _parsed((release / FILES).read_text("utf-8", "surrogateescape"))
+    before = _parsed((release / FILES).read_bytes().decode("utf-8", "surrogateescape"))
     now = _parsed(listing(release))
     return [
         {"path": path.lstrip("/"), "what": _what(before.get(path), now.get(path))}
@@ -92,7 +92,7 @@ def _what(before: str | None, now: str | None) -> str:
 
 
 def _parsed(lines: str) -> dict[str, str]:
-    return dict(line.split("\t", 1) for line in lines.splitlines() if "\t" in line)
+    return dict(line.split("\t", 1) for line in lines.split("\n") if "\t" in line)
 
 
 def _digest(lines: str) -> str:

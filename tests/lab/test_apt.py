@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from provision import engine, lab, wire
+from provision import engine, lab, resources, wire
 from provision.lab.debs import Package, text
 from provision.plan import Stage, change_data
 from provision.resources import apt_packages
@@ -97,11 +97,27 @@ def test_locks_are_waited_for_and_who_holds_them_is_told(there):
     assert all(installs > 0 for _, installs in sizes)
 
 
+def test_a_tampered_index_is_told_as_what_it_is(there):
+    index = lab.find(HOST).root.parent / "repository/debian12/x86_64/InRelease"
+    genuine = index.read_text()
+    on_host(there, "rm -r /var/lib/apt/lists")
+    try:
+        index.write_text(genuine.replace("Label: NVIDIA", "Label: NVIDIB"))
+        with pytest.raises(engine.NotConverged, match="was changed after it was signed") as failed:
+            engine.apply(there, engine.look(there), lambda _: None)
+    finally:
+        index.write_text(genuine)
+    assert "a proxy or mirror in between" in failed.value.hint
+    assert any("BADSIG" in line for line in failed.value.log)
+    engine.apply(there, engine.look(there), lambda _: None)
+
+
 def carry_out(there, *actions, install=()):
     """One change of these actions, by the host's own runner; its last event."""
+    seen = wire.probe(there.transport, resources.QUERY)
     order = {
         "who": "test",
-        "after": engine.look(there).facts.journal.last,
+        "after": seen["facts"]["journal"]["value"]["last"],
         "fingerprint": "",
         "changes": [{"id": "test", "actions": list(actions)}],
         "allowed": {"install": {p.name: [None, p.version] for p in install}, "remove": {}},

@@ -1,6 +1,7 @@
 """A situation as data: what is wanted, what the probe said, what planning must make of it.
 
-want.toml      the stack, and what the inventory sets apart
+want.toml      the stack, and what the inventory sets apart; `wheels` that were built for it;
+               `rollback = "driver"` for the driver that the facts say was kept
 facts.json     the probe's JSON; or {"like": NAME, "but": {collector: answer}}: another
                scenario's facts, of which some answers differ ("value" is merged in)
 expected.json  the first round in full, the later ones by their changes' ids
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from provision import promises, stack
+from provision import promises, rollback, stack
+from provision.facts import parse
 from provision.inventory import Gpus, Site
 from provision.plan import Change, Plan
 from provision.report import action_lines
 from provision.stack import Repository
 from provision.want import Want
+from provision.wheelhouse import Manifest
 
 FOLDER = Path(__file__).parent
 FILES = ("want.toml", "facts.json", "expected.json", "after.json")
@@ -45,10 +48,11 @@ def names() -> list[str]:
 def load(name: str) -> Scenario:
     """Read a scenario; a file that is missing is an error."""
     folder = FOLDER / name
+    facts = _probe(f"{name}/facts.json")
     return Scenario(
         name,
-        _want(tomllib.loads((folder / "want.toml").read_text())),
-        _probe(f"{name}/facts.json"),
+        _want(tomllib.loads((folder / "want.toml").read_text()), facts),
+        facts,
         json.loads((folder / "expected.json").read_text()),
         _probe(f"{name}/after.json"),
     )
@@ -71,15 +75,17 @@ def _change(change: Change) -> dict[str, Any]:
     return row | ({"reboots": True} if change.reboots else {})
 
 
-def _want(data: dict[str, Any]) -> Want:
+def _want(data: dict[str, Any], seen: dict[str, Any]) -> Want:
     repository = data.get("repository")
-    return Want(
+    want = Want(
         stack=stack.load(data["stack"]),
         uv=stack.load_uv(),
         gpus=Gpus(**data["gpus"]) if "gpus" in data else None,
         repository=Repository(**repository) if repository else None,
         site=Site(**data.get("site", {})),
+        wheelhouse=tuple(Manifest(**wheel) for wheel in data.get("wheels", ())),
     )
+    return rollback.driver("h", want, parse(seen)) if "rollback" in data else want
 
 
 def _probe(file: str) -> dict[str, Any]:

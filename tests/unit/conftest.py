@@ -14,7 +14,8 @@ from invoke.main import program
 from samples import WANT
 from sshd import Server, new_key
 
-from provision import commands, follow, inventory
+from provision import follow, inventory
+from provision.commands import hosts as commands
 from provision.remote import actions, apply, journal, lock, paths, runner
 from provision.remote.collectors import run as run_collector
 from provision.target import Target

@@ -15,7 +15,8 @@ OPTIONS = {
     *(*apt_packages.REINSTALL, *apt_pins.PURGE, *apt_index.UPDATE),
     *("--allow-downgrades", "--allow-change-held-packages", "--configure", "-a", "--force-confdef"),
     *("--force-confold", "-u", "-k", "--now", "--python", "--no-deps", "--require-hashes"),
-    *("--only-binary", "--requirements"),
+    *("--only-binary", "--requirements", "--wait", "-r", "--", "--fix-broken", "--no-index"),
+    "--find-links",
 }
 """Every word of a command line that begins with a dash, and is one of ours."""
 

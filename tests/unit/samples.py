@@ -1,5 +1,6 @@
 """What stands in several tests: a finished host's facts, what is wanted of it, a run's events."""
 
+import dataclasses
 import json
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,16 @@ WANT = Want(
     repository=REPOSITORY,
 )
 DRIVER = WANT.stack.system.driver.version
+
+
+def with_driver(version, want=WANT):
+    """The want with another driver."""
+    system = want.stack.system
+    moved = system.driver.model_copy(update={"version": version})
+    stack_ = want.stack.model_copy(update={"system": system.model_copy(update={"driver": moved})})
+    return dataclasses.replace(want, stack=stack_)
+
+
 TIMEOUT = {"status": "timeout", "reason": "no answer within 30 s"}
 ABSENT = {"status": "absent"}
 

@@ -17,7 +17,8 @@ from harmless import words_are_ours
 from samples import REPOSITORY, WANT, installed, raw, refused
 from spoilt import NASTY
 
-from provision import commands, facts, inventory, lab, planner
+from provision import facts, inventory, lab, planner
+from provision.commands import lab as lab_commands
 from provision.errors import UsageError
 from provision.resources import headers
 from provision.resources import site as site_resource
@@ -204,9 +205,9 @@ def test_a_lab_host_s_name_is_no_option_and_its_command_one_word(monkeypatch):
     started = []
     monkeypatch.setattr(lab, "find", lambda name: there)
     monkeypatch.setattr(
-        commands.subprocess,
+        lab_commands.subprocess,
         "run",
         lambda argv, check: started.append(argv) or SimpleNamespace(returncode=0),
     )
-    commands.lab_ssh("-oProxyCommand=x", "echo; reboot")
+    lab_commands.ssh("-oProxyCommand=x", "echo; reboot")
     assert started == [["ssh", "-F", "/c", "--", "-oProxyCommand=x", "echo; reboot"]]

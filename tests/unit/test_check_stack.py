@@ -6,7 +6,8 @@ import json
 import pytest
 from samples import probed
 
-from provision import check_stack_command, inventory, stack
+from provision import inventory, stack
+from provision.commands import check_stack as check_stack_command
 from provision.compatibility.row import Row
 from provision.target import Target
 from provision.transport.recorded import Recorded

@@ -6,7 +6,7 @@ import pytest
 from samples import accepted, capture
 
 from provision import facts
-from provision.remote.collectors import compilers, files, toolkits, uv
+from provision.remote.collectors import compilers, files, kept, toolkits, uv
 from provision.remote.command import Failed, Missing, Output
 
 
@@ -93,3 +93,43 @@ def test_uv_that_does_not_run(tmp_path):
         uv.collect({"uv": [program(tmp_path / "b", "#!/bin/sh\n", 0o644)]})
     with pytest.raises(Failed, match="not uv: 'pip 26'"):
         uv.parse_version("pip 26\n")
+
+
+def test_kept_packages_by_name_and_version(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "KEPT", tmp_path)
+    for version, names in {
+        "590.48.01-1": ["libcuda1_590.48.01-1_amd64.deb", "nvidia-open_590.48.01-1_all.deb"],
+        "580.159.04-1": ["nvidia-open_580.159.04-1_all.deb", "notes.txt"],
+        ".595.58.03-1.part": ["nvidia-open_595.58.03-1_all.deb"],
+    }.items():
+        (tmp_path / version).mkdir()
+        for name in names:
+            (tmp_path / version / name).touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a_1_all.deb").touch()
+    assert accepted("kept", kept.collect({})) == {
+        "libcuda1": {"590.48.01-1": f"{tmp_path}/590.48.01-1/libcuda1_590.48.01-1_amd64.deb"},
+        "nvidia-open": {
+            "580.159.04-1": f"{tmp_path}/580.159.04-1/nvidia-open_580.159.04-1_all.deb",
+            "590.48.01-1": f"{tmp_path}/590.48.01-1/nvidia-open_590.48.01-1_all.deb",
+        },
+    }
+
+
+def test_where_nothing_was_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "KEPT", tmp_path / "none")
+    assert kept.collect({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "package"),
+    [
+        ("gcc_4%3a12.2.0-3_amd64.deb", ("gcc", "4:12.2.0-3")),
+        ("libc6_2.36-9+deb12u10~x_amd64.deb", ("libc6", "2.36-9+deb12u10~x")),
+        ("nvidia-open.deb", None),
+        ("nvidia-open_590_amd64.deb.half", None),
+        ("a_b_1_amd64.deb", None),
+    ],
+)
+def test_package_and_version_in_a_file_s_name(file, package):
+    assert kept.parse_name(file) == package

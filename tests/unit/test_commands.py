@@ -6,7 +6,9 @@ import json
 import pytest
 from samples import DONE, END, RECORDED, START, WANT, events, probed, raw
 
-from provision import commands
+from provision.commands import hosts as commands
+from provision.commands import lab as lab_commands
+from provision.commands import runs
 from provision.errors import ProvisionError, TransportError, UsageError
 from provision.resources import nouveau
 
@@ -153,14 +155,14 @@ GOES_ON = probed({"files": {nouveau.PATH: None}}, run="theirs")
 
 def test_the_run_that_goes_on_is_asked_to_stop(hosts, capsys):
     hosts(a=[GOES_ON, '{"cancelled": true}'])
-    assert commands.cancel(["a"], ()) == 0
+    assert runs.cancel(["a"], ()) == 0
     assert capsys.readouterr().out == "a  run theirs stops before its next change\n"
 
 
 @pytest.mark.parametrize("answers", [[FINISHED], [GOES_ON, '{"cancelled": false}']])
 def test_a_host_without_a_run_has_none_to_stop(hosts, capsys, answers):
     hosts(a=answers)
-    assert commands.cancel(["a"], ()) == 0
+    assert runs.cancel(["a"], ()) == 0
     assert capsys.readouterr().out == "a  no run is going on\n"
 
 
@@ -177,7 +179,7 @@ JOURNAL = [
 
 
 def history(*names, run="", json=False):
-    return commands.history(names, (), run=run, json=json)
+    return runs.history(names, (), run=run, json=json)
 
 
 def test_what_was_done_as_json(hosts, capsys):
@@ -205,7 +207,7 @@ def test_a_run_that_no_journal_has_ends_2(hosts, capsys):
 
 
 def test_a_host_that_is_no_lab_host_can_t_be_brought_up(capsys):
-    assert commands.lab_up(["b"], [], fresh=False) == 2
+    assert lab_commands.up(["b"], [], fresh=False) == 2
     assert "inventory.yaml:4: b is no lab host" in capsys.readouterr().err
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from samples import BAD_END, DONE, END, FAILED, START, events, probed
 
-from provision import commands
+from provision.commands import hosts as commands
 from provision.resources import nouveau
 
 pytestmark = pytest.mark.usefixtures("an_inventory")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from samples import WANT, WHOLE_RUN, events, probed, raw
 from spoilt import spoilt, spoilt_text, values
 
-from provision import commands, inventory, planner, stack
+from provision import inventory, planner, stack
+from provision.commands import hosts as commands
 from provision.errors import UsageError
 from provision.resources import nouveau
 from provision.target import Target

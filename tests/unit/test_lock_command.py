@@ -6,7 +6,8 @@ import shutil
 import pytest
 from index import Index
 
-from provision import lock_command, stack
+from provision import stack
+from provision.commands import lock as lock_command
 from provision.locking import uv as locking_uv
 from provision.locking.text import read
 

@@ -4,8 +4,7 @@ import pytest
 from samples import DRIVER, KERNEL, WANT, apt_answer, installed, planned, raw, refused, seen
 
 from provision import planner
-from provision.plan import Apt, Run, Stage
-from provision.promises import merge
+from provision.plan import Apt, Stage
 from provision.resources import apt_packages, driver, headers, toolkits
 from provision.resources.known import NotKnown
 
@@ -186,37 +185,7 @@ def test_room_that_is_unknown_is_never_taken_for_enough():
         )
 
 
-# --- driver ------------------------------------------------------------------------------------
-
-
-def test_a_host_without_an_nvidia_device_gets_no_driver():
-    refusal = refused(driver, pci={"status": "ok", "value": []})
-    assert str(refusal) == "no NVIDIA device on the PCI bus"
-    assert "seated" in refusal.hint
-
-
-def test_pinned_packages_of_another_version_move_with_the_driver():
-    (change,) = planned(driver, installed("libcuda1", "595.58.03-1"))
-    (apt,) = change.actions
-    assert apt.argv[-2:] == ("--allow-downgrades", f"libcuda1={DRIVER}-1")
-    assert (change.before, change.after) == ("libcuda1 595.58.03-1", f"libcuda1 {DRIVER}-1")
-
-
-@pytest.mark.parametrize(
-    ("module", "before"),
-    [
-        (None, "no module"),
-        ({"version": "1.2", "license": "Dual MIT/GPL"}, "1.2 (Dual MIT/GPL)"),
-        ({"version": DRIVER, "license": "NVIDIA"}, f"{DRIVER} (NVIDIA)"),
-    ],
-    ids=["missing", "another version", "the proprietary one"],
-)
-def test_a_kernel_without_the_right_module_gets_it_built(module, before):
-    lacks = {"kernel": {"available": {KERNEL: module}}}
-    (change,) = planned(driver, lacks)
-    assert f"there is {before} for {KERNEL}" in change.why
-    assert change.actions[0].argv == (*apt_packages.REINSTALL, "nvidia-kernel-open-dkms")
-    assert planned(driver, lacks, change.makes) == []
+# --- toolkits, headers -------------------------------------------------------------------------
 
 
 def test_a_toolkit_whose_files_are_gone_is_unpacked_anew():
@@ -236,176 +205,11 @@ def test_headers_are_wanted_for_the_running_kernel_and_the_next_one():
     ]
 
 
-# --- strays ------------------------------------------------------------------------------------
-
-
-def words(change):
-    """What apt is asked beyond what it is always asked."""
-    (apt,) = (action for action in change.actions if isinstance(action, Apt))
-    return list(apt.argv[len(apt_packages.INSTALL) :])
-
-
-def offered(name, *versions):
-    """The promise that sources offer a package in these versions."""
-    policy = {"candidate": versions[0], "versions": dict.fromkeys(versions, "http://deb.example")}
-    return {"apt": {"policy": {name: policy}}}
-
-
-WANTED = f"{DRIVER}-1"
-
-
-def stray(name, version, *offers, **marks):
-    """A part of a driver that is installed, and what sources offer of it."""
-    found = [installed(name, version, **marks)]
-    return [*found, offered(name, *offers)] if offers else found
-
-
-STRAYS = {
-    "another version of a part that came along": (
-        stray("libnvidia-encode1", "595.58.03-1", "595.58.03-1", WANTED),
-        [f"libnvidia-encode1={WANTED}"],
-    ),
-    "a part of another branch": (
-        stray("nvidia-driver-550", "550.163.01-1", "550.163.01-1"),
-        ["nvidia-driver-550-"],
-    ),
-    "the distribution's own build": (
-        stray("nvidia-tesla-470-driver", "470.256.02-2"),
-        ["nvidia-tesla-470-driver-"],
-    ),
-    "Ubuntu's part of the X server": (
-        stray("xserver-xorg-video-nvidia-550", "550.163.01-0ubuntu1"),
-        ["xserver-xorg-video-nvidia-550-"],
-    ),
-    "the metapackage that drags a driver along": (stray("cuda", "13.1.1-1"), ["cuda-"]),
-    "such a metapackage of one release": (stray("cuda-13-1", "13.1.1-1"), ["cuda-13-1-"]),
-    "the driver's own metapackage": (
-        stray("cuda-drivers", WANTED, WANTED),
-        ["cuda-drivers-"],
-    ),
-    "a runtime": (stray("cuda-runtime-12-8", "12.8.1-1"), ["cuda-runtime-12-8-"]),
-}
-
-
-@pytest.mark.parametrize("case", STRAYS, ids=STRAYS)
-def test_parts_of_another_driver_follow_or_go(case):
-    there, asked = STRAYS[case]
-    (change,) = planned(driver, *there)
-    assert words(change) == ["--allow-downgrades", *asked]
-    assert planned(driver, *there, change.makes) == []
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "xserver-xorg-video-nvidia",
-        "libegl-nvidia0",
-        "libglx-nvidia0",
-        "libgles-nvidia2",
-        "libgl1-nvidia-glvnd-glx",
-        "libcudadebugger1",
-        "libcuda1:i386",
-    ],
-)
-def test_every_part_of_debian_s_driver_follows(name):
-    (change,) = planned(driver, *stray(name, "595.58.03-1", "595.58.03-1", WANTED))
-    assert words(change) == ["--allow-downgrades", f"{name}={WANTED}"]
-
-
-UNTOUCHED = {
-    "the container toolkit": ("nvidia-container-toolkit", "1.17.8-1"),
-    "its library": ("libnvidia-container1", "1.17.8-1"),
-    "a part that followed already": ("libnvidia-encode1", WANTED),
-    "a toolkit": ("cuda-toolkit-12-6", "12.6.3-1"),
-    "a part of a toolkit": ("cuda-nvcc-12-6", "12.6.85-1"),
-    "the key": ("cuda-keyring", "1.1-1"),
-    "a library of CUDA": ("libcudnn9-cuda-13", "9.15.1.9-1"),
-    "a kernel": ("linux-image-6.1.0-42-amd64", "6.1.159-1"),
-}
-
-
-@pytest.mark.parametrize("case", UNTOUCHED, ids=UNTOUCHED)
-def test_what_is_no_part_of_another_driver_is_left_alone(case):
-    name, version = UNTOUCHED[case]
-    assert planned(driver, installed(name, version), offered(name, WANTED, version)) == []
-
-
-def test_what_is_not_properly_installed_is_no_stray():
-    assert planned(driver, installed("cuda", "13.1.1-1", "half-configured")) == []
-
-
-# --- marks -------------------------------------------------------------------------------------
-
-
-def marks(change):
-    """The commands beside the transaction."""
-    return [" ".join(action.argv) for action in change.actions if isinstance(action, Run)]
-
-
-def test_a_held_package_is_moved_and_held_again():
-    held = installed("libcuda1", "595.58.03-1", hold=True)
-    (change,) = planned(driver, held)
-    assert words(change) == [
-        *("--allow-downgrades", "--allow-change-held-packages", f"libcuda1={WANTED}"),
-    ]
-    assert marks(change) == ["apt-mark hold libcuda1"]
-    assert change.makes["dpkg"]["packages"]["libcuda1"]["hold"] is True
-
-
-def test_a_held_package_that_goes_is_not_held_again():
-    (change,) = planned(driver, installed("cuda", "13.1.1-1", hold=True))
-    assert "--allow-change-held-packages" in words(change)
-    assert marks(change) == []
-
-
-def test_without_a_held_package_none_may_be_changed():
-    (change,) = planned(driver, installed("libcuda1", "595.58.03-1"))
-    assert "--allow-change-held-packages" not in words(change)
-    assert marks(change) == []
-
-
-def test_what_followed_stays_apt_s_own_to_remove():
-    (change,) = planned(driver, installed("libcuda1", "595.58.03-1", auto=True))
-    assert marks(change) == ["apt-mark auto libcuda1"]
-    assert change.makes["dpkg"]["packages"]["libcuda1"]["auto"] is True
-
-
-def test_what_is_wanted_by_name_is_not_marked_as_a_dependency():
-    (change,) = planned(driver, installed("nvidia-open", "595.58.03-1", auto=True))
-    assert marks(change) == []
-    assert change.makes["dpkg"]["packages"]["nvidia-open"]["auto"] is False
-
-
-def test_hold_and_dependency_are_both_kept():
-    (change,) = planned(driver, installed("libcuda1", "595.58.03-1", hold=True, auto=True))
-    assert marks(change) == ["apt-mark hold libcuda1", "apt-mark auto libcuda1"]
-
-
 def test_a_toolkit_that_came_as_a_dependency_is_marked_as_wanted():
     toolkit = installed("cuda-toolkit-13-1", "13.1.1-1", auto=True)
     (change,) = planned(toolkits, toolkit)
     assert [a.argv for a in change.actions] == [("apt-mark", "manual", "cuda-toolkit-13-1")]
     assert planned(toolkits, toolkit, change.makes) == []
-
-
-def test_toolkits_outlive_the_metapackage_that_brought_them():
-    found = raw(
-        installed("cuda", "13.1.1-1"), installed("cuda-toolkit-13-1", "13.1.1-1", auto=True)
-    )
-    metapackage, toolkit = planner.plan("h", WANT, found).now.changes
-    assert words(metapackage)[-1] == "cuda-"
-    assert toolkit.actions[0].argv == ("apt-mark", "manual", "cuda-toolkit-13-1")
-
-
-def test_apt_is_asked_about_every_transaction_of_the_round():
-    promise = {"dpkg": {"packages": {"nvidia-open": None}}}
-    first = planner.plan("h", WANT, raw(promise))
-    (apt,) = first.now.unasked
-    takes = {"install": {"nvidia-open": [None, WANTED]}, "remove": {"make": "4.3-4.1"}}
-    said = {"simulations": {apt.key: apt_answer(**takes)}}
-    then = planner.plan("h", WANT, merge(raw(promise), said))
-    assert [words(c)[-1] for c in then.now.changes] == [f"nvidia-open={WANTED}", "make"]
-    assert [one.argv[-1] for one in then.now.unasked] == ["make"]
 
 
 @pytest.mark.parametrize("name", ["driver", "kernel", "boot", "pci", "dpkg", "apt", "os"])

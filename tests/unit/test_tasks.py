@@ -10,6 +10,7 @@ import pytest
 from invoke import Context
 
 import tasks
+from provision.commands import hosts, runs
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pydantic", "fabric", "paramiko", "rich", "packaging")
@@ -147,40 +148,35 @@ def test_what_invoke_can_t_parse_is_no_success(invoke, argv):
 
 @pytest.mark.parametrize("code", [1, 2, 3, 130])
 def test_a_command_s_code_is_the_task_s(code, monkeypatch):
-    from provision import commands
-
-    monkeypatch.setattr(commands, "verify", lambda hosts, groups, *, json, verbose: code)
+    monkeypatch.setattr(hosts, "verify", lambda hosts, groups, *, json, verbose: code)
     with pytest.raises(tasks.Exit) as caught:
         tasks.verify(Context())
     assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "expected"),
+    ("module", "name", "given", "expected"),
     [
         (
+            hosts,
             "apply",
             {"file": "x.json", "wait": True},
             ((Path("x.json"),), {"verbose": False, "wait": True}),
         ),
-        ("cancel", {"host": ["a"]}, ((["a"], ()), {})),
-        ("history", {"run": "r1"}, (((), ()), {"run": "r1", "json": False})),
+        (runs, "cancel", {"host": ["a"]}, ((["a"], ()), {})),
+        (runs, "history", {"run": "r1"}, (((), ()), {"run": "r1", "json": False})),
     ],
 )
-def test_what_a_task_is_told_reaches_its_command(monkeypatch, name, given, expected):
-    from provision import commands
-
+def test_what_a_task_is_told_reaches_its_command(monkeypatch, module, name, given, expected):
     seen = []
-    monkeypatch.setattr(commands, name, lambda *args, **options: seen.append((args, options)))
+    monkeypatch.setattr(module, name, lambda *args, **options: seen.append((args, options)))
     getattr(tasks, name)(Context(), **given)
     assert seen == [expected]
 
 
 def test_options_reach_the_command(monkeypatch):
-    from provision import commands
-
     seen = []
-    monkeypatch.setattr(commands, "plan", lambda *args, **options: seen.append((args, options)))
+    monkeypatch.setattr(hosts, "plan", lambda *args, **options: seen.append((args, options)))
     tasks.plan(Context(), host=["a"], group=["g"], json=True, output="x.json")
     assert seen == [
         (

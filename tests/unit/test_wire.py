@@ -13,7 +13,7 @@ from samples import WANT, Says, frames
 
 from provision import facts, resources, wire
 from provision.errors import ProvisionError
-from provision.remote import apply, entry, journal, lock
+from provision.remote import apply, entry, journal, lock, paths
 from provision.transport.recorded import Recorded
 
 
@@ -180,6 +180,12 @@ def test_a_host_is_told_what_is_known_of_the_run_to_follow(known, asked):
     assert json.loads(frames(host.stdin)[1]) == {"do": "follow", "run": "r", **asked}
 
 
+def test_a_host_is_asked_which_files_it_lacks():
+    host = Says('{"lacking":["b"]}')
+    assert wire.lacking(host, ["a", "b"]) == ["b"]
+    assert json.loads(frames(host.stdin)[1]) == {"do": "lacking", "sha256s": ["a", "b"]}
+
+
 @pytest.mark.parametrize("answer", [True, False])
 def test_whether_a_run_was_asked_to_stop(answer):
     host = Says(json.dumps({"cancelled": answer}))
@@ -219,6 +225,12 @@ def test_a_host_answers_whether_its_run_was_asked_to_stop(answers, places):
 def test_a_host_answers_with_its_journal(answers):
     (event,) = answers(do="history", runs=5)["events"]
     assert (event["run"], event["event"], event["who"]) == ("r1", "start", "me@here")
+
+
+def test_a_host_answers_which_files_were_not_uploaded(answers, tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "BLOBS", tmp_path)
+    (tmp_path / "a").touch()
+    assert answers(do="lacking", sha256s=["a", "b"]) == {"lacking": ["b"]}
 
 
 def test_a_host_follows_from_what_is_known(answers, monkeypatch):

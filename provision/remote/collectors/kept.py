@@ -14,7 +14,8 @@ NAME = "kept"
 
 def collect(_query: Query) -> dict[str, Any]:
     found: dict[str, dict[str, str]] = {}
-    for version in names(KEPT):
+    whole = [name for name in names(KEPT) if not name.startswith(".")]  # others are being fetched
+    for version in whole:
         for name in names(KEPT / version):
             if package := parse_name(name):
                 found.setdefault(package[0], {})[package[1]] = str(KEPT / version / name)

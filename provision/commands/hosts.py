@@ -1,0 +1,170 @@
+"""Bringing hosts to their stack, and looking at them.
+
+The loop itself is imported when the logins have begun: that takes as long as they do.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from provision.commands import saved_plan
+from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageError
+from provision.fleet import each
+from provision.inventory import Host
+from provision.report import Report
+from provision.target import Target, target
+
+if TYPE_CHECKING:
+    from provision import engine
+    from provision.checks.finding import Finding
+
+Names = Sequence[str]
+
+
+def provision(hosts: Names, groups: Names, *, verbose: bool, accept_new: bool) -> int:
+    """Bring hosts to their stack, then check them on the facts of the last probe."""
+    report = Report(verbose=verbose)
+    stop = threading.Event()
+
+    def do(host: Host) -> int:
+        ready = get_ready(host, report, start=True, accept_new=accept_new)
+        from provision import engine
+
+        seen = engine.provision(ready, functools.partial(report.event, host.name), stop)
+        rows = [row for row in _rows(ready, seen) if not _awaited(row, seen)]
+        report.findings(host.name, rows)
+        report.cost(host.name, ready.transport.cost)
+        return _code(rows)
+
+    return each(report, hosts, groups, do, stop=stop)
+
+
+def plan(
+    hosts: Names,
+    groups: Names,
+    *,
+    json: bool,
+    verbose: bool,
+    output: Path | None,
+    accept_new: bool,
+) -> int:
+    """Show each host's plan, or save one; nothing is changed."""
+    report = Report(json=json, verbose=verbose)
+    plans: dict[str, Any] = {}
+
+    def do(host: Host) -> int:
+        seen = look(get_ready(host, report, accept_new=accept_new), report)
+        report.plan(seen.plan, commands=True)
+        plans[host.name] = seen.plan.to_data()
+        return FAILED if seen.plan.now.blocked else DONE
+
+    code = each(report, hosts, groups, do, plans)
+    if json:
+        report.data(plans)
+    if output and code == DONE:
+        try:
+            saved_plan.save(output, plans)
+        except ProvisionError as error:
+            report.error(error)
+            return error.exit_code
+        report.say(next(iter(plans)), f"saved to {output}; carry it out: invoke apply {output}")
+    return code
+
+
+def apply(file: Path, *, verbose: bool, wait: bool) -> int:
+    """Carry out a saved plan's first round, if planning afresh gives the same."""
+    report = Report(verbose=verbose)
+    stop = threading.Event()
+    try:
+        if file.name.startswith("-"):
+            raise UsageError("apply takes a plan file", hint="see: invoke --help apply")
+        saved = saved_plan.read(file)
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+
+    def do(host: Host) -> int:
+        ready = get_ready(host, report)
+        from provision import engine
+
+        tell = functools.partial(report.event, host.name)
+        seen = engine.free(ready, engine.look(ready), tell, wait=wait)
+        if seen.plan.fingerprint != saved["fingerprint"]:
+            report.differences(host.name, saved, seen.plan)
+            return DIFFERENCES
+        if not seen.plan.empty:
+            seen = engine.apply_saved(ready, seen, tell, stop)
+        report.plan(seen.plan)
+        return DONE
+
+    return each(report, [saved["host"]], (), do, stop=stop)
+
+
+def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
+    """Check hosts; what is awaited or differs ends with code 3."""
+    report = Report(json=json, verbose=verbose)
+    found: dict[str, Any] = {}
+
+    def do(host: Host) -> int:
+        ready = get_ready(host, report)
+        rows = _rows(ready, look(ready, report))
+        report.findings(host.name, rows)
+        found[host.name] = [row.to_data() for row in rows]
+        return _code(rows)
+
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code
+
+
+def facts(hosts: Names, groups: Names, *, json: bool) -> int:
+    """Show what the probe sees."""
+    report = Report(json=json)
+    found: dict[str, Any] = {}
+
+    def do(host: Host) -> int:
+        seen = look(get_ready(host, report), report)
+        found[host.name] = seen.raw
+        if not json:
+            report.facts(host.name, seen.facts)
+        return DONE
+
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code
+
+
+def get_ready(
+    host: Host, report: Report, *, start: bool = False, accept_new: bool = False
+) -> Target:
+    say = functools.partial(report.say, host.name) if start else None
+    return target(host, start=say, accept_new=accept_new)
+
+
+def look(ready: Target, report: Report) -> engine.Look:
+    from provision import engine
+
+    seen = engine.look(ready)
+    if going_on := engine.going_on(seen):  # what is shown may change at any moment
+        report.event(ready.host.name, going_on)
+    return seen
+
+
+def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
+    from provision import checks
+
+    return checks.check(ready.want, seen.facts, seen.plan)
+
+
+def _code(rows: Sequence[Finding]) -> int:
+    return DONE if all(row.ok for row in rows) else DIFFERENCES
+
+
+def _awaited(row: Finding, seen: engine.Look) -> bool:
+    return any(row.subject == change.subject for change in seen.plan.awaited)
