@@ -113,12 +113,12 @@ def _failure(host: str, end: Mapping[str, Any], last: Mapping[str, Any]) -> Prov
             f"{host}: another run was started in between; nothing was done",
             hint="run the same command again",
         )
-    if result == "cancelled":
+    if last.get("event") == "cancelled":
         return Cancelled(
             f"{host}: cancelled by {last['by']} before {last['before']}; what was done stays",
             hint="the same command goes on from there",
         )
-    if last:
+    if last.get("event") == "failed":
         what = f"{last['id']}: {last['reason']}"
     elif end["event"] == "lost":
         what = "the run on the host died without an end"

@@ -55,10 +55,10 @@ def runs(events: Iterable[Mapping[str, Any]]) -> list[Past]:
         if event.get("event") == "start":
             found[name] = Past(
                 run=name,
-                started=float(event.get("time", 0.0)),
+                started=_number(event.get("time")) or 0.0,
                 who=str(event.get("who", "?")),
                 fingerprint=str(event.get("fingerprint", "")),
-                changes=[str(one) for one in event.get("changes", ())],
+                changes=_texts(event.get("changes")),
             )
         elif name in found:
             _note(found[name], event)
@@ -71,17 +71,25 @@ def _note(past: Past, event: Mapping[str, Any]) -> None:
         case "change":
             past.steps.append(Step(id=str(event.get("id"))))
         case "done" if step:
-            step.result, step.seconds = "done", event.get("seconds")
+            step.result, step.seconds = "done", _number(event.get("seconds"))
         case "failed" if step:
             step.result = "failed"
             step.reason = str(event.get("reason", ""))
-            step.log = [str(line) for line in event.get("log", ())]
+            step.log = _texts(event.get("log"))
         case "cancelled":
             past.by = str(event.get("by", "?"))
         case "end":
-            past.ended = float(event.get("time", 0.0))
+            past.ended = _number(event.get("time"))
             past.result = str(event.get("result", "?"))
             past.reboot = event.get("reboot") is True
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _texts(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else []
 
 
 def select(events: Iterable[Mapping[str, Any]], run: str, host: str) -> list[Past]:

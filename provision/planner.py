@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from provision import resources
 from provision.errors import ProvisionError
-from provision.facts import Json, parse
+from provision.facts import Facts, Json, parse
 from provision.plan import Change, Plan, Round, Stage
 from provision.promises import merge
 from provision.resources.known import NotKnown
@@ -20,7 +20,8 @@ def plan(host: str, want: Want, raw: Json) -> Plan:
     Raises ProvisionError when the promises of the changes never lead to an empty plan.
     """
     rounds: list[Round] = []
-    awaited = tuple(c for r in resources.ORDER for c in _ask(r, want, raw) if c.awaited)
+    seen = parse(raw)
+    awaited = tuple(c for r in resources.ORDER for c in _ask(r, want, seen) if c.awaited)
     one = _round(want, raw)
     while one.changes:
         if len(rounds) == ROUND_LIMIT:
@@ -39,24 +40,25 @@ def _round(want: Want, raw: Json) -> Round:
 
     Within it each resource plans from the facts that the changes before it promise.
     """
+    seen = parse(raw)
     for stage in Stage:
         changes: list[Change] = []
         for resource in resources.ORDER:
             if stage != resource.STAGE:
                 continue
-            for change in _ask(resource, want, raw):
-                if change.awaited:
-                    continue
-                changes.append(change)
-                raw = merge(raw, change.makes) if change.makes else raw
+            found = [change for change in _ask(resource, want, seen) if not change.awaited]
+            changes += found
+            if promised := [change.makes for change in found if change.makes]:
+                raw = merge(raw, *promised)
+                seen = parse(raw)
         if changes:
             return Round(changes=tuple(changes))
     return Round(changes=())
 
 
-def _ask(resource: resources.Resource, want: Want, raw: Json) -> list[Change]:
+def _ask(resource: resources.Resource, want: Want, seen: Facts) -> list[Change]:
     try:
-        return resource.plan(want, parse(raw))
+        return resource.plan(want, seen)
     except NotKnown as reason:
         return [
             Change(

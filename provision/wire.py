@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from provision import events
-from provision.errors import ProvisionError
+from provision.errors import ProvisionError, shown
 from provision.transport import Transport
 
 HERE = Path(__file__).parent
@@ -67,8 +67,7 @@ def simulate(transport: Transport, transactions: Sequence[Sequence[str]]) -> dic
 def lacking(transport: Transport, sha256s: Sequence[str]) -> list[str]:
     """Of these files, those that were not uploaded yet."""
     request = {"do": "lacking", "sha256s": list(sha256s)}
-    said: list[str] = _ask(transport, request, deadline=ASK_DEADLINE)["lacking"]
-    return said
+    return [str(sha256) for sha256 in _listed(transport, request, "lacking")]
 
 
 def put(transport: Transport, sha256: str, content: bytes) -> None:
@@ -95,14 +94,14 @@ def follow(
 def cancel(transport: Transport, run: str, by: str) -> bool:
     """Ask a run to stop before its next change; False when it is over, or another goes on."""
     request = {"do": "cancel", "run": run, "by": by}
-    return bool(_ask(transport, request, deadline=ASK_DEADLINE)["cancelled"])
+    return _ask(transport, request, deadline=ASK_DEADLINE).get("cancelled") is True
 
 
 def history(transport: Transport, runs: int) -> list[dict[str, Any]]:
     """The journal's events of the latest runs."""
     request = {"do": "history", "runs": runs}
-    events: list[dict[str, Any]] = _ask(transport, request, deadline=ASK_DEADLINE)["events"]
-    return events
+    events = _listed(transport, request, "events")
+    return [event for event in events if isinstance(event, dict)]
 
 
 def _frames(request: Mapping[str, Any], *more: bytes) -> bytes:
@@ -120,6 +119,16 @@ def _ask(
             hint=_python_hint(result.err),
         )
     return _event(transport.host, result.out)
+
+
+def _listed(transport: Transport, request: Mapping[str, Any], name: str) -> list[Any]:
+    said = _ask(transport, request, deadline=ASK_DEADLINE).get(name)
+    if not isinstance(said, list):
+        raise ProvisionError(
+            f"{transport.host}: asked for {request['do']}: {name}: expected a list, "
+            f"got {shown(said)}"
+        )
+    return said
 
 
 def _follow(transport: Transport, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -73,7 +73,7 @@ def failed(boot: str) -> list[str]:
     events = latest(1)
     if not any(event.get("boot") == boot for event in events):
         return []
-    return [str(event["id"]) for event in events if event.get("event") == "failed"]
+    return [str(event.get("id")) for event in events if event.get("event") == "failed"]
 
 
 def _events() -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -22,7 +21,7 @@ from provision.errors import ProvisionError
 from provision.plan import Plan, Round, change_data
 from provision.report.actions import action_lines
 from provision.report.live import Progress
-from provision.report.plain import plain, plain_json
+from provision.report.plain import Screen, plain, plain_json
 from provision.transport import Cost
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Report:
 
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
-        self._console = Console(stderr=json, highlight=False)
+        self._console = Screen(stderr=json, highlight=False)
         if not self._console.is_terminal:  # lines and tables stay whole in a pipe
             self._console.soft_wrap, self._console.width = True, PIPE
         self._rounds: dict[str, int] = {}
@@ -86,7 +85,7 @@ class Report:
 
     def error(self, error: ProvisionError) -> None:
         """What happened and what to do, on stderr."""
-        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console = Screen(stderr=True, highlight=False, soft_wrap=True)
         lines = [Text.assemble(("error: ", "bold red"), plain(error.what))]
         lines += [Text(f"  | {plain(str(line))}", "dim") for line in getattr(error, "log", ())]
         lines += [Text.assemble(("\nhint: ", "bold"), plain(error.hint))] if error.hint else []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from provision.history import Past, Step
+from provision.report.plain import plain
 
 STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "stale": "dim"}
 MARKS = {"done": "✓", "failed": "✗"}
@@ -17,9 +18,9 @@ def lines(past: Past, *, whole: bool) -> Iterator[Text]:
     done = sum(step.result == "done" for step in past.steps)
     seconds = "" if past.ended is None else f", {past.ended - past.started:.1f} s"
     yield Text.assemble(
-        f"{past.run}  ",
-        (_result(past), STYLES.get(past.result, "yellow")),
-        f"  {done} of {len(past.changes)} changes{seconds}, by {past.who}",
+        f"{plain(past.run)}  ",
+        (plain(_result(past)), STYLES.get(past.result, "yellow")),
+        f"  {done} of {len(past.changes)} changes{seconds}, by {plain(past.who)}",
     )
     if whole:
         for step in past.steps:
@@ -27,7 +28,7 @@ def lines(past: Past, *, whole: bool) -> Iterator[Text]:
         begun = {step.id for step in past.steps}
         for name in past.changes:
             if name not in begun:
-                yield Text(f"    {name}: not begun", "dim")
+                yield Text(f"    {plain(name)}: not begun", "dim")
 
 
 def _step(step: Step) -> Iterator[Text]:
@@ -35,9 +36,9 @@ def _step(step: Step) -> Iterator[Text]:
     seconds = "" if step.seconds is None else f"  {step.seconds:.1f} s"
     reason = f": {step.reason}" if step.reason else "" if step.result == "done" else ": no end"
     style = STYLES.get(step.result, "yellow")
-    yield Text.assemble("  ", (mark, style), f" {step.id}{reason}{seconds}")
+    yield Text.assemble("  ", (mark, style), f" {plain(step.id + reason)}{seconds}")
     for line in step.log:
-        yield Text(f"    | {line}", "dim")
+        yield Text(f"    | {plain(line)}", "dim")
 
 
 def _result(past: Past) -> str:

@@ -7,11 +7,29 @@ rewrite lines that were shown before, or type into the user's shell.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from provision.remote.masked import masked
 
 PICTURES = 0x2400
 """Unicode's block of pictures of the C0 controls, in their order."""
+
+
+class Screen(Console):
+    """The console of everything: whoever forgets to make a text plain can do no harm either."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable() or segment.text == "\n":
+                yield segment
+            else:
+                lines = segment.text.split("\n")
+                yield Segment("\n".join(map(plain, lines)), segment.style)
 
 
 def plain(text: str) -> str:

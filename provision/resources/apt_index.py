@@ -6,6 +6,7 @@ from typing import Any
 
 from provision.facts import Apt, Facts
 from provision.plan import Change, Index, Stage
+from provision.promises import UNSEEN
 from provision.resources import apt_packages, apt_source, compilers, driver, headers, toolkits
 from provision.resources.known import NotKnown, known
 from provision.want import Want
@@ -65,11 +66,11 @@ def plan(want: Want, facts: Facts) -> list[Change]:
                     "fresh": dict.fromkeys(apt.sources, True),
                     "policy": {
                         name: {
-                            "candidate": version,
-                            "versions": {version: repository},
+                            "candidate": version or UNSEEN,
+                            "versions": {version: repository} if version else {},
                         }
                         for name, version in lacking.items()
-                        if version is not None and name in unseen
+                        if name in unseen
                     },
                 }
             },

@@ -11,10 +11,24 @@ import pytest
 from harmless import Host, printing, refused, shown, told, words_are_ours
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import FAILED, RECORDED, WANT, WHOLE_RUN, events, output, probed
+from samples import (
+    BAD_END,
+    CANCELLED,
+    CANCELLED_END,
+    FAILED,
+    REBOOT,
+    RECORDED,
+    STALE,
+    WANT,
+    WHOLE_RUN,
+    Says,
+    events,
+    output,
+    probed,
+)
 from spoilt import spoilt, spoilt_text, values
 
-from provision import checks, engine, facts, inventory, planner
+from provision import checks, engine, facts, history, inventory, planner, wire
 from provision.errors import ProvisionError
 from provision.remote import journal
 from provision.report import Report
@@ -83,9 +97,10 @@ def test_a_host_that_answers_anything_is_looked_at_or_refused(case, data):
     json.dumps(engine.order(seen))
 
 
-RUN = [json.loads(line) for line in events(*WHOLE_RUN[:2], output("x"), FAILED, *WHOLE_RUN[2:])]
-
-
+WAITING = {"event": "waiting", "reason": "another program holds dpkg's lock"}
+MORE = (output("x"), WAITING, FAILED, CANCELLED, BAD_END, CANCELLED_END, STALE, REBOOT)
+RUN = [json.loads(line) for line in events(*WHOLE_RUN[:2], *MORE, *WHOLE_RUN[2:])]
+"""Every kind of event that a run has; a real one ends but once."""
 lines = st.one_of(
     st.sampled_from(RUN).map(json.dumps),
     st.sampled_from(RUN).flatmap(spoilt).map(json.dumps),
@@ -109,6 +124,35 @@ def test_a_run_that_tells_anything_is_followed_or_refused(lines):
             engine.provision(target, lambda event: report.event("h", event))
         except ProvisionError as error:
             told(error)
+
+
+PAST = [{"time": 1.8e9, "fingerprint": "f", "boot": "b", **event} for event in RUN]
+
+
+@steady(150)
+@given(spoilt({"events": PAST}) | spoilt(PAST).map(lambda past: {"events": past}))
+def test_a_history_that_tells_anything_is_shown_or_refused(answer):
+    try:
+        past = history.select(wire.history(Says(json.dumps(answer)), 20), "", "h")
+    except ProvisionError as error:
+        told(error)
+        return
+    with printing():
+        Report().history("h", past, whole=True)
+        Report().data([one.to_data() for one in past])
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda host: wire.history(host, 20), "history: events"),
+        (lambda host: wire.lacking(host, []), "lacking: lacking"),
+    ],
+)
+@pytest.mark.parametrize("answer", ["{}", '{"events": 5, "lacking": {}}'])
+def test_a_list_that_is_none_is_one_error(ask, what, answer):
+    with pytest.raises(ProvisionError, match=f"^h: asked for {what}: expected a list, got "):
+        ask(Says(answer))
 
 
 # --- the journal -------------------------------------------------------------------------------
