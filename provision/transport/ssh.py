@@ -31,6 +31,7 @@ from provision.transport.trust import Judge, Trust
 CONNECT_TIMEOUT = 15.0
 """Seconds for TCP, banner and authentication, each."""
 CHUNK = 1 << 16
+"""Bytes at a time: with each packet that it sends, paramiko copies all that is left to be sent."""
 BROKEN = -1
 """paramiko's exit status of a command whose connection broke before it gave one."""
 HANDSHAKES = 8
@@ -316,7 +317,8 @@ class Ssh:
 def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
     """Give a command its input. One that ends before it has read that still says why."""
     try:
-        channel.sendall(stdin)
+        for start in range(0, len(stdin), CHUNK):
+            channel.sendall(stdin[start : start + CHUNK])
         channel.shutdown_write()
     except OSError:
         if not channel.closed:

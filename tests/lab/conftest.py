@@ -38,10 +38,11 @@ def finished():
 
 @pytest.fixture(scope="session")
 def layer(finished):
-    """Makes and remembers the layer on which one kind of change is due; '': none is."""
+    """Makes and remembers the layer on which one kind of change is due; '': none is yet."""
     made: dict[str, str] = {}
 
     def of(kind: str) -> str:
+        kind = kind if kind and KINDS[kind].disk else ""
         if kind not in made:
             host = host_entry(f"x-mess-{kind}".rstrip("-"), layer=finished)
             made[kind] = f"{host.name}-layer"
@@ -79,7 +80,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
         and "kind" not in item.fixturenames
     ):
         wrong = [str(call.excinfo.value).splitlines()[0]] if call.excinfo else []
-        title = item.name.removeprefix("test_").replace("_", " ")
+        title = item.name.removeprefix("test_").replace("_", " ").replace("[", ": ").rstrip("]")
         matrix.CELLS["", title] = matrix.Cell(wrong, call.duration)
     return report
 

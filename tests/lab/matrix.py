@@ -10,6 +10,8 @@ from pathlib import Path
 
 VARIABLE = "FIRSTLIGHT_FAULTS"
 """Environment variable: the Markdown file whose table the session's outcome replaces."""
+WIDTH = 200
+"""Characters of what was wrong; the test's own message has it whole."""
 BEGIN, END = "<!-- outcome -->\n", "<!-- end of outcome -->\n"
 
 
@@ -22,7 +24,8 @@ class Cell:
 
     def text(self) -> str:
         """A mark, or what was wrong, and how long it took."""
-        return f"{'; '.join(self.wrong) or '✓'} {self.seconds:.0f} s"
+        wrong = " ".join("; ".join(self.wrong).split())
+        return f"{wrong[:WIDTH] or '✓'} {self.seconds:.0f} s"
 
 
 CELLS: dict[tuple[str, str], Cell] = {}

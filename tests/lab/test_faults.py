@@ -14,8 +14,8 @@ from tests.lab.trial import NAME, Trial, is_change
 
 CANCELLED = FAULTS["cancelled"]
 QUICK = (
-    ("environment", "connection cut"),
-    ("environment", "controller killed"),
+    ("reload", "connection cut"),
+    ("reload", "controller killed"),
     ("toolkit", "host crashed"),
     ("toolkit", "run killed"),
     ("reboot", "host crashed"),

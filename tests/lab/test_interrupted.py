@@ -200,7 +200,7 @@ def test_a_dpkg_that_was_killed_is_repaired_as_a_change_that_is_shown(trial):
     assert there.ask("dpkg --audit") == ""
 
 
-def test_somebody_else_holds_dpkg_s_lock_for_a_time(trial):
+def test_somebody_else_holds_the_lock_of_dpkg_for_a_time(trial):
     there = trial("toolkit")
     hold = (
         "import fcntl, time; lock = open('/var/lib/dpkg/lock-frontend', 'r+'); "

@@ -141,8 +141,12 @@ def test_a_host_that_says_yes_and_stays(trial, monkeypatch):
     there.mess(
         f"printf '%s\\n' {lines} > /etc/systemd/system/stubborn.service; systemctl start stubborn"
     )
+
+    def shutting_down():
+        wait_for(lambda: "stubborn" in there.ask("systemctl list-jobs"), "the shutdown")
+
     with pytest.raises(NotConverged, match=r"still works on: stubborn\.service stop running"):
-        provision(there)
+        provision(there, Told("rebooting", shutting_down))
     there.crash()
     assert provision(there).plan.empty
 

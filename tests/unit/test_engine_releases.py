@@ -8,8 +8,9 @@ import pytest
 from samples import WANT, WHOLE_RUN, events, probed, raw, seen
 from scripted import APPLY, PROBE, Outcome
 
-from provision import commands, engine, planner, wheelhouse
+from provision import engine, planner, wheelhouse
 from provision import rollback as back
+from provision.commands import runs
 from provision.errors import ProvisionError
 from provision.follow import NotConverged
 from provision.inventory import Site
@@ -172,7 +173,7 @@ def test_a_switch_that_did_not_happen_is_an_error_whatever_the_run_said():
 
 
 def rollback(*names, driver=False, plan=False, wait=False):
-    return commands.rollback(names, (), driver=driver, plan=plan, verbose=False, wait=wait)
+    return runs.rollback(names, (), driver=driver, plan=plan, verbose=False, wait=wait)
 
 
 WANTS_MORE = "it is not as stack lab wants: `invoke provision` mends that"
@@ -212,7 +213,7 @@ def test_the_driver_before_is_planned_from_what_was_kept(hosts, capsys):
     assert rollback("a", driver=True, plan=True) == 0
     out = capsys.readouterr().out
     assert "back to driver 580.159.04" in out
-    assert "CUDA 13.1 needs driver 590.48.01" in out
+    assert "CUDA 13.1 wants driver 590.48.01, at the least 580: by minor-version" in out
     assert "preferences.d/firstlight.pref" in out
 
 

@@ -28,7 +28,7 @@ from samples import (
 )
 from spoilt import spoilt, spoilt_text, values
 
-from provision import checks, engine, facts, history, inventory, planner, wire
+from provision import checks, engine, facts, follow, history, inventory, planner, wire
 from provision.errors import ProvisionError
 from provision.remote import journal
 from provision.report import Report
@@ -119,6 +119,8 @@ def test_a_run_that_tells_anything_is_followed_or_refused(lines):
     report = Report(verbose=True)
     with printing(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine.time, "sleep", lambda seconds: None)
+        for name in ("AWAY_DEADLINE", "SAME_BOOT_DEADLINE", "RECONNECT_DEADLINE"):
+            patch.setattr(follow, name, -1.0)
         target = Target(host=HOST, want=WANT, transport=host)
         try:
             engine.provision(target, lambda event: report.event("h", event))

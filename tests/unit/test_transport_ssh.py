@@ -129,6 +129,17 @@ def test_a_connection_that_breaks_while_the_input_is_sent(login):
     assert ssh.cost.sessions == 2
 
 
+def test_a_large_input_is_sent_piece_by_piece():
+    """At each packet paramiko copies all that it was given to send: for a gigabyte, hours long."""
+    pieces = []
+    channel = SimpleNamespace(sendall=pieces.append, shutdown_write=lambda: pieces.append(None))
+    large = bytes(range(256)) * 4096
+    ssh_module._feed(channel, large)
+    assert pieces.pop() is None
+    assert b"".join(pieces) == large
+    assert max(map(len, pieces)) == ssh_module.CHUNK
+
+
 def test_small_packets_are_not_held_back(login, monkeypatch):
     monkeypatch.delattr(socket.socket, "connect")  # the tests' own remedy
     sock = login().client.get_transport().sock
