@@ -69,7 +69,7 @@ def test_cloud_init_is_waited_for_first(there):
     first, *rest = engine.look(there).plan.now.changes
     assert first.id == "cloud_init:cloud-init"
     done = carry_out(there, *change_data(first)["actions"])
-    assert done["ok"]
+    assert done["result"] == "done"
     assert engine.look(there).plan.now.changes == tuple(rest)
 
 
@@ -121,6 +121,7 @@ def carry_out(there, *actions, install=()):
         "fingerprint": "",
         "changes": [{"id": "test", "actions": list(actions)}],
         "allowed": {"install": {p.name: [None, p.version] for p in install}, "remove": {}},
+        "feeds": {},
     }
     events = list(wire.apply(there.transport, order))
     return next((event for event in events if event["event"] == "failed"), events[-1])
@@ -169,9 +170,9 @@ def asks(version, setting):
 
 
 def test_a_package_that_asks_is_installed_and_whoever_edited_a_file_keeps_it(there):
-    assert install(there, asks("1.0", "first"))["ok"]
+    assert install(there, asks("1.0", "first"))["result"] == "done"
     on_host(there, "echo mine > /etc/lab-asks.conf")
-    assert install(there, asks("2.0", "second"))["ok"]
+    assert install(there, asks("2.0", "second"))["result"] == "done"
     assert said(there, "cat", "/etc/lab-asks.conf") == "mine"
     assert said(there, "dpkg-query", "-W", "-f=${Version} ${Status}", "lab-asks") == (
         "2.0 install ok installed"
