@@ -7,9 +7,11 @@ it works on the inventory's default host.
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from invoke import Collection, Exit, task
+from invoke.main import program
 
 # Invoke switches bytecode off unless told --write-pyc; compiling everything anew at each start
 # costs more than all of a no-op's own work.
@@ -26,10 +28,29 @@ HELP = {
 }
 
 
+NAMES = ("--host", "--group", "--upgrade")
+"""Options that may stand several times."""
+
+
+@task
+def named(_):
+    """Refuse an option without its name, which Invoke passes over where it may stand again.
+
+    `--host $UNSET` would work on the default host.
+    """
+    for word, after in pairwise([*program.argv, "-"]):
+        if word in NAMES and after.startswith("-"):
+            from provision.errors import UsageError
+            from provision.report import Report
+
+            Report().error(UsageError(f"{word} needs a name", hint="see: invoke --help TASK"))
+            raise Exit(code=UsageError.exit_code)
+
+
 def hosts_task(*options, **more):
     """A task on hosts of the inventory, with the options named."""
     texts = {name: HELP[name] for name in ("host", "group", *options)}
-    return task(iterable=["host", "group"], auto_shortflags=False, help=texts | more)
+    return task(named, iterable=["host", "group"], auto_shortflags=False, help=texts | more)
 
 
 def end(code):
@@ -132,6 +153,7 @@ def facts(_, host=None, group=None, json=False):
 
 
 @task(
+    named,
     iterable=["upgrade"],
     auto_shortflags=False,
     help={
@@ -150,6 +172,7 @@ def lock(_, stack="", environment="", upgrade=None, check=False, json=False):
 
 
 @task(
+    named,
     iterable=["host"],
     auto_shortflags=False,
     help={

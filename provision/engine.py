@@ -6,7 +6,6 @@ probe finds nothing left to do.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -31,11 +30,12 @@ from provision.follow import (
 from provision.plan import Feed, Place, Plan, Round, Unpack, change_data
 from provision.planner import ROUND_LIMIT, plan
 from provision.promises import holds, merge
+from provision.stop import Stop
 from provision.target import Target
 
 REBOOT_LIMIT = 2
 """Restarts in one run: a third would not mend what two did not."""
-NEVER = threading.Event()
+NEVER = Stop()
 """Nobody asks for an end."""
 
 
@@ -74,7 +74,7 @@ def _planned(target: Target, raw: dict[str, Any]) -> Look:
     return Look(raw=raw, facts=parse(raw), plan=planned)
 
 
-def provision(target: Target, tell: Tell, stop: threading.Event = NEVER) -> Look:
+def provision(target: Target, tell: Tell, stop: Stop = NEVER) -> Look:
     """Bring a host to its want, and look once more.
 
     A run that goes on already is followed first. Raises NotConverged when a round fails, is
@@ -110,7 +110,7 @@ def provision(target: Target, tell: Tell, stop: threading.Event = NEVER) -> Look
     )
 
 
-def _look_through(target: Target, tell: Tell, stop: threading.Event) -> Look:
+def _look_through(target: Target, tell: Tell, stop: Stop) -> Look:
     """Look, also at a host that somebody reboots at this moment.
 
     One that never answered is not waited for: its address may be wrong.
@@ -127,7 +127,7 @@ def _look_through(target: Target, tell: Tell, stop: threading.Event) -> Look:
         return look(target)
 
 
-def join(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
+def join(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> None:
     """Follow the run that goes on, whoever started it, to its end."""
     run = going_on(seen)
     assert run is not None  # noqa: S101 - asked for by the caller
@@ -162,7 +162,7 @@ def free(target: Target, seen: Look, tell: Tell, *, wait: bool) -> Look:
     return seen
 
 
-def apply(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> None:
+def apply(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> None:
     """Carry out the plan's first round, its reboot included.
 
     Raises NotConverged when the round is blocked, before anything is done, and when it fails.
@@ -174,11 +174,12 @@ def apply(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER)
     for sha256, content in _uploads(target, seen, tell):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
+    stop.wait_for_answer()
     watch.check("before the next round")
     finish(watch, wire.apply(target.transport, {**order(seen), "feeds": feeds}))
 
 
-def apply_saved(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> Look:
+def apply_saved(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> Look:
     """Carry out one round, and look whether it did what it promised."""
     apply(target, seen, tell, stop)
     after = look(target)
@@ -194,7 +195,7 @@ def back(target: Target, seen: Look) -> Plan:
     return Plan(host=target.host.name, stack=stack, rounds=(Round(changes=changes),))
 
 
-def switch_back(target: Target, seen: Look, tell: Tell, stop: threading.Event = NEVER) -> Look:
+def switch_back(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> Look:
     """Point the environments to the releases before, and look whether it is so.
 
     Raises ProvisionError where there is none.
@@ -217,7 +218,7 @@ def cancel(target: Target, seen: Look) -> str | None:
     return None
 
 
-def _watch(target: Target, seen: Look, tell: Tell, stop: threading.Event) -> Watch:
+def _watch(target: Target, seen: Look, tell: Tell, stop: Stop) -> Watch:
     boot = seen.facts.boot
     return Watch(
         target=target,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,12 +12,13 @@ from provision import inventory
 from provision.errors import DIFFERENCES, DONE, FAILED, INTERRUPTED, ProvisionError, UsageError
 from provision.inventory import Host
 from provision.report import Outcome, Report
+from provision.stop import Stop
 
 AT_A_TIME = 16
 """Hosts that are worked on together; logins to one bastion are fewer (see transport)."""
 SEVERITY = (UsageError.exit_code, INTERRUPTED, FAILED, DIFFERENCES)
 """Exit codes, the worst first."""
-QUESTION = "the runs go on without us: [d]etach, or [c]ancel them before their next change? [d] "
+QUESTION = "runs that were started go on: [d]etach, or [c]ancel them before their next change? [d] "
 
 
 def each(
@@ -28,7 +28,7 @@ def each(
     do: Callable[[Host], int],
     found: dict[str, Any] | None = None,
     *,
-    stop: threading.Event | None = None,
+    stop: Stop | None = None,
 ) -> int:
     """Work on every host asked for, several at a time.
 
@@ -60,16 +60,15 @@ def _await(
     report: Report,
     begun: Sequence[Future[Outcome]],
     names: Sequence[str],
-    stop: threading.Event | None,
+    stop: Stop | None,
 ) -> list[Outcome]:
     """All outcomes; after an interruption those of an orderly end, if that is what is wanted."""
     try:
         with report.working(names):
             return [future.result() for future in begun]
     except KeyboardInterrupt:
-        if stop is None or not _cancels(report):
+        if stop is None or not _cancels(report, stop):
             _detach(report)
-    stop.set()
     try:
         with report.working(
             [name for name, future in zip(names, begun, strict=True) if not future.done()]
@@ -79,12 +78,20 @@ def _await(
         _detach(report)
 
 
-def _cancels(report: Report) -> bool:
-    """Whether the user wants the runs cancelled; nobody can be asked without a terminal."""
+def _cancels(report: Report, stop: Stop) -> bool:
+    """Whether the user wants the runs cancelled; nobody can be asked without a terminal.
+
+    Nothing new is begun while the question is open.
+    """
+    stop.asking()
     try:
-        return report.ask(QUESTION).strip().lower() in ("c", "cancel")
+        if report.ask(QUESTION).strip().lower() not in ("c", "cancel"):
+            return False
     except (KeyboardInterrupt, EOFError):
         return False
+    stop.set()
+    stop.answered()
+    return True
 
 
 def _detach(report: Report) -> NoReturn:

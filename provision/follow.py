@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any
 from provision import TOOL, wire
 from provision.errors import INTERRUPTED, AccessError, HostKeyError, ProvisionError, TransportError
 from provision.facts import Boot
+from provision.stop import Stop
 from provision.target import Target
 
 AWAY_DEADLINE = 1200.0
@@ -63,7 +63,7 @@ class Watch:
 
     target: Target
     tell: Tell
-    stop: threading.Event
+    stop: Stop
     """Set: the run is to stop before its next change."""
     boot: Boot | None = None
     """The host's boot before the run; needed where it may restart."""
@@ -158,7 +158,7 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
                 raise
             watch.tell({"event": "reconnecting", "reason": broken.what})
             # An end that was asked for is the run's: it must hear of it, and we of how it ended.
-            patient = replace(watch, stop=threading.Event())
+            patient = replace(watch, stop=Stop())
             reach(patient, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
             events = wire.follow(transport, run, **known)
         else:

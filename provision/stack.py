@@ -315,11 +315,11 @@ def lock_file(stack: str, environment: str) -> Path:
     return FOLDER / "locks" / f"{stack}.{environment}.txt"
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, *, hint: str = "") -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path.name}: can't be read: {error}") from error
+        raise UsageError(f"{path.name}: can't be read: {error}", hint=hint) from error
 
 
 def _lock(stack: str, environment: str) -> Lock:
@@ -329,7 +329,7 @@ def _lock(stack: str, environment: str) -> Lock:
         raise UsageError(
             f"stack {stack}: environment {environment} has no lock {path.name}", hint=mend
         )
-    lock = Lock(text=_text(path))
+    lock = Lock(text=_text(path, hint=mend))
     try:
         _ = lock.pins
     except ValueError as error:

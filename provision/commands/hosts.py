@@ -6,7 +6,6 @@ The loop itself is imported when the logins have begun: that takes as long as th
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageErr
 from provision.fleet import each
 from provision.inventory import Host
 from provision.report import Report
+from provision.stop import Stop
 from provision.target import Target, target
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Names = Sequence[str]
 def provision(hosts: Names, groups: Names, *, verbose: bool, accept_new: bool) -> int:
     """Bring hosts to their stack, then check them on the facts of the last probe."""
     report = Report(verbose=verbose)
-    stop = threading.Event()
+    stop = Stop()
 
     def do(host: Host) -> int:
         ready = get_ready(host, report, start=True, accept_new=accept_new)
@@ -60,7 +60,7 @@ def plan(
         seen = look(get_ready(host, report, accept_new=accept_new), report)
         report.plan(seen.plan, commands=True)
         plans[host.name] = seen.plan.to_data()
-        return FAILED if seen.plan.now.blocked else DONE
+        return FAILED if any(one.blocked for one in seen.plan.rounds) else DONE
 
     code = each(report, hosts, groups, do, plans)
     if json:
@@ -78,7 +78,7 @@ def plan(
 def apply(file: Path, *, verbose: bool, wait: bool) -> int:
     """Carry out a saved plan's first round, if planning afresh gives the same."""
     report = Report(verbose=verbose)
-    stop = threading.Event()
+    stop = Stop()
     try:
         if file.name.startswith("-"):
             raise UsageError("apply takes a plan file", hint="see: invoke --help apply")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from provision.errors import DONE
 from provision.fleet import each
 from provision.inventory import Host
 from provision.report import Report
+from provision.stop import Stop
 from provision.target import Target
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def rollback(
 ) -> int:
     """Bring hosts back to the environments that they had before, or to the driver before."""
     report = Report(verbose=verbose)
-    stop = threading.Event()
+    stop = Stop()
 
     def do(host: Host) -> int:
         ready = get_ready(host, report)
@@ -94,7 +94,7 @@ def _driver_back(
     seen: engine.Look,
     report: Report,
     tell: Tell,
-    stop: threading.Event,
+    stop: Stop,
     *,
     plan: bool,
 ) -> None:

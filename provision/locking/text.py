@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,7 +10,11 @@ from functools import lru_cache
 from packaging.markers import InvalidMarker, Marker
 from packaging.utils import canonicalize_name
 
+from provision.errors import shown
+
 HASH = "--hash="
+PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9.!+_-]+)")
+"""What uv would take for an option, an address or a file is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,16 +67,16 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 def _pin(number: int, line: str) -> Pin:
     head, *hashes = line.split(f" {HASH}")
     what, _, marker = head.partition(";")
-    name, equal, version = what.strip().partition("==")
-    if not equal or not name or not version or any(c.isspace() for c in name + version):
-        raise ValueError(f"line {number}: expected NAME==VERSION and hashes, got {head[:60]!r}")
+    pin = PIN.fullmatch(what.strip())
+    if not pin:
+        raise ValueError(f"line {number}: expected NAME==VERSION and hashes, got {shown(head)}")
     try:
         marker = str(Marker(marker)) if marker.strip() else ""
     except InvalidMarker as error:
         raise ValueError(f"line {number}: {marker.strip()!r} is no marker") from error
     return Pin(
-        name=canonicalize_name(name),
-        version=version,
+        name=canonicalize_name(pin[1]),
+        version=pin[2],
         hashes=tuple(one.strip() for one in hashes),
         marker=marker,
     )

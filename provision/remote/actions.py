@@ -90,7 +90,8 @@ class Context:
             trouble = apt_says.diagnose(self.since(start))
             if trouble:
                 raise ActionFailed(trouble.reason, hint=trouble.hint)
-            raise ActionFailed(f"{argv[0]} exits {status}")
+            how = f"was killed by signal {-status}" if status < 0 else f"exits {status}"
+            raise ActionFailed(f"{argv[0]} {how}")
 
     def since(self, start: int) -> str:
         """The log from a byte on."""

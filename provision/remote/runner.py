@@ -21,6 +21,8 @@ from provision.remote.paths import ACTIVE, BOOT_ID, CANCEL, LOG, RUN, private, r
 
 EXCERPT = 20
 """Lines of the log that go into the journal when a change fails."""
+LATER = "what would come next"
+"""Before which a run stops that was asked to in its last change: no further round, no restart."""
 WIDTH = 500
 """Characters of such a line: progress bars and archives' lists have lines of megabytes."""
 
@@ -51,12 +53,13 @@ def main(folder: str) -> None:
         action["do"] == "reboot" for change in order["changes"] for action in change["actions"]
     )
     shutil.rmtree(folder, ignore_errors=True)
-    ACTIVE.unlink(missing_ok=True)
     CANCEL.unlink(missing_ok=True)
+    if not reboots:  # until the restart is asked for, the host is not free
+        ACTIVE.unlink(missing_ok=True)
     journal.append(run, "end", result=result, reboot=reboots)
     if reboots:
-        os.sync()
         subprocess.run(["systemctl", "reboot"], env=ENV, check=False)
+        ACTIVE.unlink(missing_ok=True)
 
 
 def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
@@ -71,11 +74,11 @@ def _changes(run: str, order: Mapping[str, Any], folder: str) -> str:
             waiting=lambda reason: journal.append(run, "waiting", reason=reason),
         )
         for change in order["changes"]:
-            if _stopped(run, change):
+            if _stopped(run, change["id"]):
                 return "cancelled"
             if (result := _change(run, change, context)) != "done":
                 return result
-    return "done"
+    return "cancelled" if _stopped(run, LATER) else "done"
 
 
 def _sweep() -> None:
@@ -86,10 +89,10 @@ def _sweep() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _stopped(run: str, change: Mapping[str, Any]) -> bool:
+def _stopped(run: str, before: str) -> bool:
     """Whether somebody asked this run to stop, which the journal then says."""
     if by := cancelled(run):
-        journal.append(run, "cancelled", by=by, before=change["id"])
+        journal.append(run, "cancelled", by=by, before=before)
     return by is not None
 
 
@@ -109,7 +112,7 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
         for action in change["actions"]:
             if action["do"] != "reboot":
                 carry_out(action, context)
-            elif _stopped(run, change):
+            elif _stopped(run, change["id"]):
                 return "cancelled"
     except Exception as error:  # noqa: BLE001 - whatever happened belongs into the journal
         reason = (
@@ -130,7 +133,7 @@ def excerpt(log: bytes) -> list[str]:
     Of a line that dpkg writes over and over, its progress, the last state.
     """
     lines = log.decode("utf-8", "replace").rstrip("\n").split("\n")[-EXCERPT:]
-    return [masked(line.rpartition("\r")[2])[:WIDTH] for line in lines]
+    return [masked(line.rstrip("\r").rpartition("\r")[2])[:WIDTH] for line in lines]
 
 
 if __name__ == "__main__":

@@ -66,9 +66,7 @@ def _cell(layer, folder: Path, name: str, fault_name: str) -> None:
 def _first(kind: Kind, fault: Fault, code: int, said: str) -> list[str]:
     """What is wrong with how the command ended that the fault hit."""
     codes = fault.codes
-    if fault is CANCELLED and kind.alone:
-        codes = (0,)
-    elif not kind.moment:
+    if not kind.moment:
         codes = (0, *codes)  # it may be over by then
     if "Traceback" in said:
         return [f"the command ends in a traceback: {said[-500:]}"]

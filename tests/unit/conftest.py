@@ -4,6 +4,7 @@ import _socket
 import dataclasses
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 import paramiko
 import pytest
 from invoke.main import program
+from layers import Meet
 from samples import WANT
 from sshd import Server, new_key
 
@@ -250,3 +252,10 @@ def login(server, keys, tmp_path, agent, entry, at_once, monkeypatch):
     server.stop()
     for one in logins:
         one.close()
+
+
+@pytest.fixture
+def meet(tmp_path, request, monkeypatch):
+    """The layers that bad inputs meet, where nobody sits at a terminal."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
+    return Meet(tmp_path, request.getfixturevalue)

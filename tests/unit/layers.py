@@ -12,6 +12,10 @@ from provision.target import Target, lab_spec
 from provision.transport.address import resolve
 from provision.transport.recorded import Recorded
 
+SAYS_WHAT_IS_EXPECTED = ""
+"""No hint is needed: the message itself names what would be right."""
+ITS_OWN_WORDS = ""
+"""No hint is needed: it repeats what another program said of its own input."""
 THERE = "default: a\nhosts:\n  a: {stack: lab}\n"
 
 
@@ -31,6 +35,11 @@ class Meet:
     def inventory(self, text):
         return self.caught(lambda: inventory.parse(text, "inventory.yaml", self.tmp_path))
 
+    def beside(self, name, content, text):
+        """An inventory, beside which a file lies."""
+        (self.tmp_path / name).write_text(content)
+        return self.inventory(text)
+
     def selected(self, *hosts, groups=()):
         return self.caught(lambda: inventory.parse(THERE, "inventory.yaml").select(hosts, groups))
 
@@ -42,8 +51,7 @@ class Meet:
 
     def stack(self, file, old, new):
         """A shipped stack, spoilt."""
-        folder = self.tmp_path / "stacks"
-        folder.mkdir()
+        folder = self.tmp_path
         for one in ("lab.toml", "r590-cuda131-cuda128.toml"):
             text = (stack.FOLDER / one).read_text()
             assert file != one or old in text
@@ -51,6 +59,19 @@ class Meet:
         patch = self.fixtures("monkeypatch")
         patch.setattr(stack, "FOLDER", folder)
         return self.caught(lambda: stack.load("lab").locks)
+
+    def lock(self, content):
+        """The lock of stack lab, with this content."""
+        folder = self.tmp_path / "locks"
+        folder.mkdir()
+        write(folder / "lab.main.txt", content)
+        return self.stack("lab.toml", "", "")
+
+    def plan(self, content):
+        """A plan file that is applied."""
+        file = self.tmp_path / "plan.json"
+        write(file, content)
+        return self.invoke("apply", str(file))
 
     def invoke(self, *argv):
         file = self.tmp_path / "inventory.yaml"
@@ -100,3 +121,20 @@ class Meet:
 
     def lab(self):
         return self.caught(lambda: lab_spec(self.fixtures("entry")()))
+
+
+def write(file, content):
+    """Text, or bytes that are none."""
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def told(meet, given, expected):
+    """A layer is given something: its exit code, the words of its message, and its hint."""
+    (layer, *given), (code, words, hint) = given, expected
+    named = given.pop() if layer == "login" else {}
+    exit_code, what, said = getattr(meet, layer)(*given, **named)
+    assert [word for word in words if word not in what] == []
+    assert exit_code == code
+    assert hint in said
+    assert bool(hint) is bool(said)
+    assert "secret" not in what + said

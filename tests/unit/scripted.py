@@ -1,11 +1,10 @@
 """A host that answers from a script, and the loop against it."""
 
-import threading
-
 import pytest
 from samples import WANT
 
 from provision import engine, inventory
+from provision.stop import Stop
 from provision.target import Target
 from provision.transport.recorded import Recorded
 
@@ -23,7 +22,7 @@ class Outcome:
         self.host = Recorded("h", list(script))
         self.target = Target(host=HOST, want=WANT, transport=self.host)
         self.told = []
-        self.stop = threading.Event()
+        self.stop = Stop()
 
     def provision(self):
         self.look = engine.provision(self.target, self.told.append, self.stop)

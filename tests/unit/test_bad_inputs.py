@@ -1,35 +1,18 @@
-"""Bad inputs, each through the layer that meets it: code, what, where, what was expected, a hint.
+"""What users give: inventories, stacks and options that are wrong.
 
-A traceback is any other exception than ours, and fails the test by itself.
+Each through the layer that meets it: code, what, where, what was expected, a hint. A traceback is
+any other exception than ours, and fails the test by itself. Stacks, locks and plan
+files: test_bad_files.py; what hosts give: test_bad_hosts.py.
 """
 
-import sys
-from types import SimpleNamespace
-
 import pytest
-from layers import THERE, Meet
-from samples import TIMEOUT, probed
-
-from provision.resources import nouveau
-from provision.transport.trust import Trust
+from layers import ITS_OWN_WORDS, SAYS_WHAT_IS_EXPECTED, THERE, told
 
 HOST = "default: a\nhosts:\n  a:\n    stack: lab\n    "
 """An inventory up to the line that is wrong, its fifth."""
-
-SAYS_WHAT_IS_EXPECTED = ""
-"""No hint is needed: the message itself names what would be right."""
-ITS_OWN_WORDS = ""
-"""No hint is needed: it repeats what another program said of its own input."""
-
-
-@pytest.fixture
-def meet(tmp_path, request, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
-    return Meet(tmp_path, request.getfixturevalue)
-
-
-MINIMAL = "hostname h\\nport 22\\nuser root\\n"
 INDEX = "inventory.yaml:5: "
+
+KEY_AND_CA = "-----BEGIN CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n"
 
 CASES = {
     # --- the inventory -----------------------------------------------------------------------
@@ -129,6 +112,58 @@ CASES = {
         ("lab",),
         (2, ["inventory.yaml:3: h is no lab host"], "`lab` entry"),
     ),
+    "a whole file that is empty": (
+        ("inventory", ""),
+        (2, ["inventory.yaml:1: hosts: expected a mapping of host names"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "a file that is nested without an end": (
+        ("inventory", f"{THERE}x: {'[' * 1000}"),
+        (2, ["inventory.yaml:4: it is nested too deeply"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "an alias that holds itself": (
+        ("inventory", "default: a\nhosts: &x\n  a: *x\n"),
+        (2, ["inventory.yaml:2: hosts.a.a: an alias that holds itself"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "a character that no text has": (
+        ("inventory", f"{THERE}x: \0\n"),
+        (2, ["inventory.yaml:4: character 0x0 is not allowed"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "a tab for indentation": (
+        ("inventory", "default: a\nhosts:\n\ta: {}\n"),
+        (2, ["inventory.yaml:3: ", "cannot start any token"], ITS_OWN_WORDS),
+    ),
+    "a number for a host's name": (
+        ("inventory", f"{THERE}  7: {{stack: lab}}\n"),
+        (2, ["inventory.yaml:4: hosts: 7 is no text"], "in quotes"),
+    ),
+    "a host's name that is a path": (
+        ("inventory", f"{THERE}  ../b: {{stack: lab}}\n"),
+        (2, ["inventory.yaml:4: hosts.../b", "pattern"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "defaults that are a list": (
+        ("inventory", f"{THERE}defaults: [root]\n"),
+        (2, ["inventory.yaml:4: defaults: expected a mapping"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "a default field that is misspelt": (
+        ("inventory", f"{THERE}defaults:\n  usr: root\n"),
+        (2, ["inventory.yaml:5: defaults.usr: unknown field"], "address, user, port"),
+    ),
+    "a group that is one name": (
+        ("inventory", f"{THERE}groups:\n  all: a\n"),
+        (2, ["inventory.yaml:5: groups.all: ", "valid tuple, got 'a'"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "a user on this computer itself": (
+        ("inventory", f"{THERE}  b: {{connection: local, user: x, stack: lab}}\n"),
+        (2, ["inventory.yaml:4: hosts.b.user: a host with `connection: local` has"], "itself"),
+    ),
+    "a CA that is no certificate": (
+        ("beside", "ca.pem", "hello", f"{HOST}site: {{ca: ca.pem}}\n"),
+        (2, [INDEX, "hosts.a.site.ca: ", "not a PEM file"], SAYS_WHAT_IS_EXPECTED),
+    ),
+    "a private key beside the CA": (
+        ("beside", "ca.pem", KEY_AND_CA, f"{HOST}site: {{ca: ca.pem}}\n"),
+        (2, [INDEX, "hosts.a.site.ca: ", "holds a private key"], SAYS_WHAT_IS_EXPECTED),
+    ),
     # --- stacks ------------------------------------------------------------------------------
     "TOML that is cut short": (
         ("stack", "lab.toml", "toolkits = [", "toolkits = [["),
@@ -187,133 +222,117 @@ CASES = {
         ("invoke", "verfy"),
         (1, ["No idea what 'verfy' is!"], ITS_OWN_WORDS),
     ),
-    # --- addresses and host keys -------------------------------------------------------------
-    "an SSH configuration that ssh refuses": (
-        ("address", 'echo "config line 1: Bad option" >&2; exit 255'),
-        (2, ["inventory.yaml:3: ssh -G gpu01: config line 1: Bad option"], ITS_OWN_WORDS),
+    "a host that is no lab host is brought up": (
+        ("invoke", "lab.up", "--host", "a"),
+        (2, ["error: inventory.yaml:3: a is no lab host"], "`lab` entry"),
     ),
-    "a jump in circles": (
-        ("address", f'printf "{MINIMAL}proxyjump gpu01\\n"'),
-        (2, ["inventory.yaml:3: ProxyJump goes in circles at gpu01"], SAYS_WHAT_IS_EXPECTED),
+    "a lab host that there is not is logged in to": (
+        ("invoke", "lab.ssh", "--host", "-oProxyCommand=x"),
+        (1, ["error: -oProxyCommand=x: the lab host is not running"], "invoke lab.up"),
     ),
-    "a host key that is not known": (
-        ("login", {"known": None}),
-        (1, ["h: the host key of 127.0.0.1 is not known: ssh-ed25519 SHA256:"], "--accept-new"),
+    "a stack that there is not is locked": (
+        ("invoke", "lock", "--stack", "z"),
+        (2, ["error: there is no stack 'z'"], "stacks there: lab"),
     ),
-    "a host key that has changed": (
-        ("login", {"known": "other"}),
-        (1, ["h: the host key of 127.0.0.1 has CHANGED", "known is SHA256:"], "ssh-keygen -R"),
+    "an environment that there is not is locked": (
+        ("invoke", "lock", "--environment", "z"),
+        (2, ["error: the stacks have no environment 'z'"], "environments there: main"),
     ),
-    "another host key than the inventory's": (
-        ("login", {"known": None, "trust": Trust(fingerprint="SHA256:" + "A" * 43)}),
-        (1, ["h: 127.0.0.1 offers the host key SHA256:", "the inventory states"], "`host_key`"),
+    "an upgrade that is only checked": (
+        ("invoke", "lock", "--check", "--upgrade", "numpy"),
+        (2, ["error: --check resolves nothing"], SAYS_WHAT_IS_EXPECTED),
     ),
-    # --- keys and sudo -----------------------------------------------------------------------
-    "a key that the host does not want": (
-        ("login", {"offer": "other"}),
-        (1, ["h: root@127.0.0.1 refuses us"], "/other; "),
+    "an upgrade that is an option": (
+        ("invoke", "lock", "--stack", "lab", "--upgrade=--index-url=x"),
+        (2, ["error: --upgrade --index-url=x: no lock of those asked for holds it"], "invoke lock"),
     ),
-    "no key": (
-        ("login", {"identities": ()}),
-        (1, ["h: root@127.0.0.1 refuses us"], "no key: there is none"),
+    "a stack that there is not is checked": (
+        ("invoke", "check-stack", "--stack", "../lab"),
+        (2, ["error: there is no stack '../lab'"], "stacks there: lab"),
     ),
-    "a key with a passphrase and nobody to ask": (
-        ("encrypted",),
-        (1, ["h: root@127.0.0.1 refuses us"], "has a passphrase: ssh-add "),
+    "a plan file that is not named": (
+        ("invoke", "apply"),
+        (1, ["'apply' did not receive required positional arguments: 'file'"], ITS_OWN_WORDS),
     ),
-    "a sudo that asks and nobody answers": (
-        ("sudo",),
-        (1, ["h: sudo asks for a password, and nobody is here"], "FIRSTLIGHT_SUDO_PASSWORD"),
+    "a host that is not named": (
+        ("invoke", "verify", "--host"),
+        (2, ["error: --host needs a name"], "invoke --help"),
     ),
-    "a wrong password": (
-        ("sudo", "guess"),
-        (1, ["h: sudo refuses the password of ops"], "sudo -k; sudo true"),
+    "a group that is not named before another option": (
+        ("invoke", "plan", "--group", "--json"),
+        (2, ["error: --group needs a name"], "invoke --help"),
     ),
-    # --- what a host says --------------------------------------------------------------------
-    "a login script that prints": (
-        ("says", "Welcome to h!"),
-        (1, ["h: answered 'Welcome to h!' instead of JSON"], "login script"),
+    "a host whose name is empty": (
+        ("invoke", "provision", "--host", ""),
+        (2, ["error: inventory.yaml: there is no host ''"], "hosts there: a"),
     ),
-    "an answer that is no mapping": (
-        ("says", "[]"),
-        (1, ["h: answered '[]', expected a JSON mapping"], SAYS_WHAT_IS_EXPECTED),
-    ),
-    "facts of another version": (
-        ("says", '{"schema": 2, "facts": {}}'),
-        (1, ["facts have schema 2, expected 1"], "invoke facts --json"),
-    ),
-    "a run that dies": (
-        ("says", probed({"files": {nouveau.PATH: None}}), ['{"event": "lost", "run": "r1"}']),
-        (1, ["h: the run on the host died without an end"], "/var/log/firstlight/r1.log"),
-    ),
-    # --- what a host is ----------------------------------------------------------------------
-    "a distribution that the stack does not know": (
-        ("host", {"os": {"id": "plan9", "name": "Plan 9"}}),
-        (1, ["h: preflight:plan9: stack lab knows no driver packages for Plan 9"], ""),
-    ),
-    "a glibc that nvcc can't read": (
-        ("host", {"os": {"libc": "glibc 2.41"}}),
-        (
-            1,
-            ["h: preflight:CUDA 12.8: nvcc 12.8 reads", "the host has glibc 2.41"],
-            "choose a stack",
-        ),
-    ),
-    "a container": (
-        ("host", {"os": {"systemd": False}}),
-        (1, ["h: preflight:systemd: no systemd is running here"], "from the host that it runs on"),
-    ),
-    "Secure Boot without the key": (
-        ("host", {"secure_boot": {"enabled": True, "enrolled": False}}),
-        (1, ["h: preflight:secure boot: ", "is not enrolled"], "mokutil --import"),
-    ),
-    "a driver of a .run file": (
-        ("host", {"driver": {"runfile": "/usr/bin/nvidia-uninstall"}}),
-        (1, ["h: preflight:driver: ", "/usr/bin/nvidia-uninstall is there"], "--silent"),
-    ),
-    "too little room": (
-        (
-            "host",
-            {"disks": {"/": {"free": 2**30}}},
-            {"dpkg": {"packages": {"cuda-toolkit-13-1": None}}},
-        ),
-        (1, ["h: preflight:/: / has 1.0 GiB free, 20 GiB are needed"], "apt-get clean"),
-    ),
-    "a host without a GPU": (
-        ("host", {"pci": []}),
-        (1, ["h: driver:pci: no NVIDIA device on the PCI bus"], "seated"),
-    ),
-    "a version that no source has": (
-        ("unoffered", "nvidia-open"),
-        (1, ["h: driver:nvidia-open: nvidia-open 590.48.01-1 is not in any"], "no version of it"),
-    ),
-    "a Python that the lock is not for": (
-        ("host", {"os": {"python": {"version": "3.14.0"}}}),
-        (
-            1,
-            ["h: preflight:environment main: ", "for Python >=3.11,<3.14", "is 3.14.0"],
-            "invoke lock --stack lab",
-        ),
+    "a folder for a plan file": (
+        ("invoke", "apply", "."),
+        (2, [".: can't be read as a plan: ", "Is a directory"], "invoke plan --output"),
     ),
 }
 
 
 @pytest.mark.parametrize("case", CASES, ids=CASES)
 def test_a_bad_input_is_told_with_its_place_and_what_to_do(meet, case):
-    (layer, *given), (code, words, hint) = CASES[case]
-    named = given.pop() if layer == "login" else {}
-    exit_code, what, said = getattr(meet, layer)(*given, **named)
-    assert [word for word in words if word not in what] == []
-    assert exit_code == code
-    assert hint in said
-    assert bool(hint) is bool(said)
+    told(meet, *CASES[case])
 
 
-UNKNOWN = ["os", "dpkg", "apt", "files", "kernel", "driver", "pci", "boot", "units", "uv"]
+LINES = {
+    "an address with a port": (
+        "address: gpu01:22",
+        "address: Value error, not a name or an IP address (`port` is a field of its own), got ",
+    ),
+    "an address with half a zone": ("address: 'fe80::1%'", "address: Value error, not a name"),
+    "an address of two words": ("address: gpu01 gpu02", "address: String should match pattern"),
+    "an address with a substitution": ("address: '$(reboot)'", "address: String should match"),
+    "an address that is a list": ("address: [gpu01]", "address: Input should be a valid string"),
+    "a user who is an option": ("user: -oX", "user: String should match pattern"),
+    "a user with a newline": ('user: "root\\nx"', "user: String should match pattern"),
+    "a port below all": ("port: 0", "port: Input should be greater than or equal to 1, got 0"),
+    "a configuration with a NUL": (
+        'ssh_config: "a\\0b"',
+        "ssh_config: Value error, has characters that no file's name should have",
+    ),
+    "a stack that is a number": ("stack: 5", "stack: stands twice, first in line 4"),
+    "a model that is a list": ("gpus: {count: 1, model: [x]}", "gpus.model: Input should be a"),
+    "more GPUs than a host holds": ("gpus: {count: 65, model: x}", "gpus.count: Input should be"),
+    "a login in a proxy": (
+        "site: {proxy: 'http://user:secret@proxy:3128'}",
+        "site.proxy: Value error, has a login in it, which everybody on the host could read",
+    ),
+    "a login in an index": (
+        "site: {index: 'https://secret@pypi.example/simple'}",
+        "site.index: Value error, has a login in it, which everybody on the host could read",
+    ),
+    "a login in a repository": (
+        "repository: {url: 'https://user:secret@h/x', fingerprint: x}",
+        "repository.url: Value error, has a login in it, which everybody on the host could read",
+    ),
+    "a repository without a host": (
+        "repository: {url: 'https:///x', fingerprint: x}",
+        "repository.url: Value error, names no host, got 'https:///x'",
+    ),
+    "an index that could end its line": (
+        "site: {index: 'https://h/\"\n    x'}",
+        "site.index: String should match pattern",
+    ),
+    "a proxy with a path of shells": (
+        "site: {proxy: 'http://h/$(x)'}",
+        "site.proxy: String should match pattern",
+    ),
+    "a proxy that is cut short": ("site: {proxy: 'http://[::1'}", "site.proxy: Value error, Inval"),
+    "a direct host with a space": ("site: {direct: ['a b']}", "site.direct.0: String should match"),
+    "a lab without memory": ("lab: {memory_gib: 0}", "lab.memory_gib: Input should be greater"),
+    "a lab of another Debian": ("lab: {suite: buster}", "lab.suite: Input should be 'bookworm' or"),
+    "a lab's hardware elsewhere": ("lab: {hardware: ../x}", "lab.hardware: String should match"),
+    "a name of the place": ("name: b", "name: unknown field"),
+}
+"""A host's line → what is said of it behind its place."""
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_what_could_not_be_found_out_is_told_and_nothing_is_done(meet, name):
-    code, what, _ = meet.host(**{name: TIMEOUT})
-    assert code == 1
-    assert TIMEOUT["reason"] in what
+@pytest.mark.parametrize("case", LINES, ids=LINES)
+def test_a_bad_line_of_a_host_is_told_with_its_place(meet, case):
+    line, words = LINES[case]
+    at = "inventory.yaml:3: " if case == "a name of the place" else INDEX
+    told(meet, ("inventory", f"{HOST}{line}\n"), (2, [f"{at}hosts.a.{words}"], ""))

@@ -129,3 +129,18 @@ def test_a_release_without_python(root):
 def test_the_manifest_is_json_that_names_what_joined(root):
     manifest = json.loads((root / "current" / release.MANIFEST).read_text())
     assert manifest["wheels"] == {"flash-attn": "11"}
+
+
+def test_a_current_that_is_no_link_is_told_with_what_to_do(root):
+    (root / "current").unlink()
+    (root / "current").mkdir()
+    with pytest.raises(Failed, match="current is no link to a release: move it away"):
+        environments.describe(root)
+
+
+def test_a_current_that_leads_elsewhere_is_no_release_of_ours(root):
+    (root / "current").unlink()
+    (root / "current").symlink_to("/usr")
+    found = described(root)
+    assert (found.release, found.lock) == (None, None)
+    assert "abc-2" in found.releases

@@ -17,6 +17,7 @@ from provision import fleet
 from provision.errors import TransportError, UsageError
 from provision.follow import Cancelled
 from provision.report import Report
+from provision.stop import Stop
 
 pytestmark = pytest.mark.usefixtures("an_inventory")
 
@@ -147,7 +148,7 @@ def detached(monkeypatch, capsys):
 
 @pytest.mark.parametrize("answer", ["", "\n", "d\n", "x\n", EOFError(), KeyboardInterrupt()])
 def test_an_interruption_leaves_the_runs_alone_unless_told_otherwise(detached, answer):
-    stop = threading.Event()
+    stop = Stop()
     code, err = detached(stop=stop, report=Interrupted(1, answer))
     assert (code, stop.is_set()) == (130, False)
     assert err.startswith("error: interrupted\n")
@@ -160,7 +161,7 @@ def test_where_no_run_can_be_cancelled_nobody_is_asked(detached):
 
 @pytest.mark.parametrize("answer", ["c\n", " C ", "cancel\n"])
 def test_the_runs_are_cancelled_and_waited_for(answer, capsys):
-    stop = threading.Event()
+    stop = Stop()
     report = Interrupted(1, answer)
 
     def do(host):
@@ -175,7 +176,7 @@ def test_the_runs_are_cancelled_and_waited_for(answer, capsys):
 
 
 def test_a_second_interruption_does_not_wait_for_the_runs(detached):
-    stop = threading.Event()
+    stop = Stop()
     code, err = detached(stop=stop, report=Interrupted(2, "c\n"))
     assert (code, stop.is_set()) == (130, True)
     assert "error: interrupted" in err
@@ -184,13 +185,14 @@ def test_a_second_interruption_does_not_wait_for_the_runs(detached):
 WORK = """
 import os, signal, sys, threading
 from contextlib import contextmanager
+from provision.stop import Stop
 from provision.fleet import each
 from provision.report import Report
 
 for terminal in sys.argv[2:]:
     os.login_tty(int(terminal))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may ignore it
-stop, never = threading.Event(), threading.Event()
+stop, never = Stop(), threading.Event()
 
 class Told(Report):
     @contextmanager
@@ -299,3 +301,18 @@ def test_at_a_terminal_a_second_ctrl_c_does_not_wait(terminal):
     there.type(CTRL_C)
     there.expect(b"interrupted")
     assert there.ends() == 130
+
+
+def test_nothing_new_begins_while_the_question_is_open():
+    stop, begun = Stop(), threading.Event()
+    stop.asking()
+
+    def begins():
+        stop.wait_for_answer()
+        begun.set()
+
+    worker = threading.Thread(target=begins, daemon=True)
+    worker.start()
+    assert not begun.wait(0.05)
+    stop.answered()
+    assert begun.wait(10)

@@ -6,7 +6,6 @@ Time passes only while somebody waits.
 import dataclasses
 import json
 import math
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -34,6 +33,7 @@ from scripted import HOST
 
 from provision import follow, wire
 from provision.errors import AccessError, HostKeyError, TransportError
+from provision.stop import Stop
 from provision.target import Target
 from provision.transport import Cost, Result
 
@@ -96,7 +96,7 @@ def followed(clock):
     def call(*phases, to=None, boot=BOOT, reboots=False, then=None, stopped=False, **says):
         host = Host(clock, *phases, **says)
         told = []
-        stop = threading.Event()
+        stop = Stop()
         if stopped:
             stop.set()
 

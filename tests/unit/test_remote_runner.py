@@ -202,9 +202,11 @@ def test_a_run_stops_before_the_next_change(places, asked, monkeypatch):
     assert not places.CANCEL.exists()
 
 
-def test_a_run_that_is_at_its_last_change_ends_as_it_would(places, asked):
+def test_who_stops_a_run_at_its_last_change_stops_what_would_come_next(places, asked):
     events = carry_out(places, [{"id": "a", "actions": [asks("r1")]}])
-    assert (asked, events[-1]["result"]) == ([True], "done")
+    assert (asked, events[-1]["result"]) == ([True], "cancelled")
+    assert (events[-3]["event"], events[-3]["id"]) == ("done", "a")
+    assert events[-2]["before"] == runner.LATER
     assert not places.CANCEL.exists()
 
 

@@ -45,9 +45,11 @@ def describe(root: Path) -> dict[str, Any] | None:
     """The release that `current` points to, and all that were begun; None where there is none."""
     begun = {name: _sealed_at(root / "releases" / name) for name in names(root / "releases")}
     releases = {name: None if at is None else spelt(at) for name, at in begun.items()}
-    try:
-        current = (root / "current").readlink()
-    except NOT_THERE:
+    link = root / "current"
+    if os.path.lexists(link) and not link.is_symlink():
+        raise Failed(f"{link} is no link to a release: move it away, it is made anew")
+    current = os.readlink(link) if link.is_symlink() else ""  # noqa: PTH115 - as it is written
+    if current.removeprefix("releases/") not in begun:
         return {**NOTHING, "releases": releases} if releases else None
     return {**_release(root / current), "releases": releases}
 
