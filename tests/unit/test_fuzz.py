@@ -192,6 +192,8 @@ def test_a_journal_of_any_content_gives_its_events_alone(journal_file, lines, to
     assert {type(event["event"]) for event in found} <= {str}
     assert {event["run"] for event in found} <= {"r1"}
     assert isinstance(journal.last_run(), str | None)
+    assert {type(name) for name in journal.failed("b")} <= {str}
+    assert {type(event["event"]) for event in journal.latest(3)} <= {str}
     whole = [
         line for line in lines[: -1 if torn else None] if line.decode("utf-8", "replace") in LINES
     ]
