@@ -43,7 +43,7 @@ def simulate(argv: Sequence[str]) -> dict[str, Any]:
 
 def _refusal(trouble: Trouble) -> dict[str, Any]:
     nothing = {"install": {}, "remove": {}, "download": 0, "installs": 0}
-    return {**nothing, "error": trouble.reason, "hint": trouble.hint}
+    return {**nothing, "error": masked(trouble.reason), "hint": trouble.hint}
 
 
 def parse_room(text: str) -> dict[str, int] | None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from provision.remote.masked import masked
 from provision.remote.paths import JOURNAL, LOG, private
 
 NAMED = ("run", "event")
@@ -15,9 +16,10 @@ NAMED = ("run", "event")
 
 
 def append(run: str, event: str, **fields: Any) -> None:  # noqa: ANN401 - any JSON
-    """Write one event of a run, flushed to disk."""
+    """Write one event of a run, flushed to disk; without passwords that programs repeat."""
     private(LOG)
-    line = json.dumps({"time": round(time.time(), 3), "run": run, "event": event, **fields})
+    said = {"time": round(time.time(), 3), "run": run, "event": event, **fields}
+    line = masked(json.dumps(said))
     handle = os.open(JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         size = os.fstat(handle).st_size

@@ -120,7 +120,7 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
         )
         hint = error.hint if isinstance(error, ActionFailed) else ""
         lines = excerpt(log_path(run).read_bytes()[at:])
-        said = {"reason": masked(reason), "hint": masked(hint), "log": lines}
+        said = {"reason": reason, "hint": hint, "log": lines}
         journal.append(run, "failed", id=change["id"], **said)
         return "failed"
     journal.append(run, "done", id=change["id"], seconds=round(time.monotonic() - start, 2))

@@ -160,7 +160,7 @@ def test_a_list_that_is_none_is_one_error(ask, what, answer):
 # --- the journal -------------------------------------------------------------------------------
 
 
-LINES = [json.dumps(event) for event in RUN]
+LINES = [json.dumps(event) for event in PAST]
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def journal_file(tmp_path_factory):
         st.one_of(
             st.sampled_from(LINES).map(str.encode),
             st.sampled_from(LINES).flatmap(spoilt_text).map(lambda t: t.encode("utf-8", "replace")),
-            st.sampled_from(RUN).flatmap(spoilt).map(lambda event: json.dumps(event).encode()),
+            st.sampled_from(PAST).flatmap(spoilt).map(lambda event: json.dumps(event).encode()),
             values.map(lambda value: json.dumps(value).encode()),
             st.binary(max_size=20),
         ),
@@ -192,6 +192,8 @@ def test_a_journal_of_any_content_gives_its_events_alone(journal_file, lines, to
     assert {type(event["event"]) for event in found} <= {str}
     assert {event["run"] for event in found} <= {"r1"}
     assert isinstance(journal.last_run(), str | None)
+    assert {type(name) for name in journal.failed("b")} <= {str}
+    assert {type(event["event"]) for event in journal.latest(3)} <= {str}
     whole = [
         line for line in lines[: -1 if torn else None] if line.decode("utf-8", "replace") in LINES
     ]

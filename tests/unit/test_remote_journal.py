@@ -39,8 +39,11 @@ def test_lines_that_are_no_events_are_passed_over(places):
     journal.append("mine", "start")
     with places.JOURNAL.open("ab") as file:
         file.write(b'{"run": "mine", "ev\n\xff\n[1]\n"mine"\n\n')
+        file.write(b'{"run": "mine"}\n{"run": "mine", "event": 5}\n{"event": "start"}\n')
+        file.write(b"[" * 100_000 + b"\n")
     journal.append("mine", "end")
     assert told(journal.Tail("mine")) == ["start", "end"]
+    assert journal.last_run() == "mine"
 
 
 def test_an_event_behind_a_torn_line_is_not_lost(places):

@@ -64,6 +64,15 @@ def test_the_journal_gets_the_last_lines_of_a_failed_change_alone(places):
     assert events[-2]["log"] == [str(n) for n in range(30, 50)]
 
 
+def test_the_journal_gets_no_passwords_and_no_endless_lines(places):
+    script = "echo 401 https://user:secret@deb.example/x; printf %9000s x; exit 1"
+    events = carry_out(places, [{"id": "a", "actions": [run(script)]}])
+    _, refused, long = events[-2]["log"]
+    assert refused == "401 https://…@deb.example/x"
+    assert len(long) == runner.WIDTH
+    assert "secret" not in places.JOURNAL.read_text()
+
+
 def test_a_fault_of_ours_fails_the_change_too(places):
     events = carry_out(places, [{"id": "a", "actions": [{"do": "dance"}]}])
     assert events[-2]["reason"] == "KeyError: 'dance'"
