@@ -52,6 +52,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     if not unseen or read:
         return []
     repository = apt_source.repository(want, known(facts.os, "os")).url.rstrip("/")
+    unwatched = headers.expected(want, facts)  # which kernels there are the probe is not told
     return [
         Change(
             resource=NAME,
@@ -70,7 +71,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
                             "versions": {version: repository} if version else {},
                         }
                         for name, version in lacking.items()
-                        if name in unseen
+                        if name in unseen and name not in unwatched
                     },
                 }
             },
