@@ -169,7 +169,6 @@ def asks(version, setting):
     )
 
 
-@pytest.mark.matrix
 def test_a_package_that_asks_is_installed_and_whoever_edited_a_file_keeps_it(there):
     assert install(there, asks("1.0", "first"))["result"] == "done"
     on_host(there, "echo mine > /etc/lab-asks.conf")
@@ -180,7 +179,6 @@ def test_a_package_that_asks_is_installed_and_whoever_edited_a_file_keeps_it(the
     )
 
 
-@pytest.mark.matrix
 def test_nothing_of_an_installation_that_takes_too_long_goes_on(there):
     slow = Package(
         name="lab-slow",
@@ -216,7 +214,6 @@ USER = Package(
 )
 
 
-@pytest.mark.matrix
 def test_a_dpkg_that_was_killed_while_unpacking_is_mended(there):
     for package in (HALF, USER):
         put(there, package)

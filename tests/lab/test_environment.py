@@ -163,7 +163,6 @@ def test_a_host_goes_back_at_once_and_readers_never_see_half_an_environment(host
 # --- kills -------------------------------------------------------------------------------------
 
 
-@pytest.mark.matrix
 @pytest.mark.parametrize("moment", ["pip install --python", "prove ", f"point {CURRENT}"])
 def test_a_run_that_is_killed_leaves_a_release_that_works(host, moment):
     """While it builds, while it proves, at the switch."""
@@ -205,7 +204,6 @@ def without_an_index(host, uv_there):
     host.mess("rm /etc/uv/uv.toml")
 
 
-@pytest.mark.matrix
 def test_a_host_that_reaches_no_index_is_fed_once(host, without_an_index):
     host.touch()
     before = host.current
@@ -239,7 +237,6 @@ FORGET = r"""
 """The repository offers the driver before no more."""
 
 
-@pytest.mark.matrix
 def test_a_host_goes_back_to_a_driver_that_no_repository_offers_any_more(host):
     there = with_driver(host.target(), NEXT)
     seen = engine.provision(there, lambda _: None)

@@ -17,6 +17,8 @@ QUICK = (
     ("reload", "connection cut"),
     ("reload", "controller killed"),
     ("toolkit", "host crashed"),
+    ("toolkit", "run killed"),
+    ("reboot", "host crashed"),
     ("reboot", "cancelled"),
 )
 """These run every time; all of them with -m matrix."""

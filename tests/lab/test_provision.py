@@ -49,13 +49,7 @@ def lab_host(kind: str) -> inventory.Host:
     return inventory.parse(text, "test.yaml").select()[0]
 
 
-RARE = {"ubuntu2204": [pytest.mark.matrix]}
-"""The same way as its sister's, in another dress."""
-
-
-@pytest.fixture(
-    scope="module", params=[pytest.param(kind, marks=RARE.get(kind, [])) for kind in KINDS]
-)
+@pytest.fixture(scope="module", params=KINDS)
 def journey(request):
     host = lab_host(request.param)
     lab.up(lab_spec(host), fresh=True, say=lambda _: None)

@@ -117,7 +117,7 @@ def converge(machine):
     return rounds, reboots
 
 
-@steady(60)
+@steady(100)
 @given(st.sampled_from(STARTS), st.lists(steps, max_size=4))
 def test_whatever_happens_in_whatever_order_ends_in_the_wanted_state(start, faults):
     one = scenario.load(start)

@@ -53,7 +53,7 @@ def hosts(draw):
 FIELDS = tuple(f"facts: {name}" for name in facts.Facts.__annotations__)
 
 
-@steady(120)
+@steady(250)
 @given(hosts())
 def test_facts_are_read_or_it_is_said_where_they_are_wrong(case):
     want, answer = case
@@ -83,7 +83,7 @@ def test_anything_else_is_no_facts(answer):
 # --- what hosts say ----------------------------------------------------------------------------
 
 
-@steady(100)
+@steady(200)
 @given(hosts(), st.data())
 def test_a_host_that_answers_anything_is_looked_at_or_refused(case, data):
     want, answer = case
@@ -112,7 +112,7 @@ runs = st.one_of(
 )
 
 
-@steady(120)
+@steady(250)
 @given(runs)
 def test_a_run_that_tells_anything_is_followed_or_refused(lines):
     host = Host([probed({"files": {nouveau.PATH: None}}), probed()], lines=lines)
@@ -171,7 +171,7 @@ def journal_file(tmp_path_factory):
         yield file
 
 
-@steady(120)
+@steady(250)
 @given(
     st.lists(
         st.one_of(

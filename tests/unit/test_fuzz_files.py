@@ -52,13 +52,13 @@ def parsed(text):
         assert found.select()[0].name == found.default
 
 
-@steady(150)
+@steady(300)
 @given(spoilt_text(INVENTORY))
 def test_an_inventory_s_text_is_read_or_its_line_is_named(text):
     parsed(text)
 
 
-@steady(120)
+@steady(250)
 @given(spoilt(TREE).map(lambda tree: yaml.safe_dump(tree, allow_unicode=True)))
 def test_an_inventory_of_any_tree_is_read_or_its_line_is_named(text):
     parsed(text)
@@ -111,7 +111,7 @@ def folder(tmp_path_factory):
         yield folder
 
 
-@steady(120)
+@steady(250)
 @given(
     st.sampled_from(sorted(FILES)).flatmap(
         lambda f: st.tuples(st.just(f), spoilt_text(FILES[f], TOML))
