@@ -81,7 +81,8 @@ Release = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
 Origin = Annotated[str, Field(pattern=r"^[A-Za-z0-9 ._-]+$")]
 EnvironmentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """It names a folder on hosts, and the lock's file here."""
-Least = Annotated[str, AfterValidator(_version)]
+Ordered = Annotated[Version, AfterValidator(_version)]
+"""A version that is held against others, by what PEP 440 says of their order."""
 RequirementText = Annotated[str, AfterValidator(_requirement)]
 Public = AfterValidator(_public)
 """Of a URL: it stands in files that everybody on a host can read, in plans and in the journal."""
@@ -111,7 +112,7 @@ class DriverPackages(Table):
 class Driver(Table):
     """The NVIDIA driver, one version, one origin."""
 
-    version: Version
+    version: Ordered
     open: bool
     unwanted: tuple[str, ...]
     """Patterns (fnmatch) of packages that are not kept beside it."""
@@ -129,9 +130,9 @@ class Toolkit(Table):
 
     package: PackageName
     version: Version
-    driver: Version
+    driver: Ordered
     """Least driver that runs what it builds."""
-    glibc_below: Least | None = None
+    glibc_below: Ordered | None = None
     """The first glibc whose headers its nvcc can't read."""
     gcc_max: int | None = None
     """The newest major version of gcc that its nvcc takes as host compiler."""
@@ -140,7 +141,7 @@ class Toolkit(Table):
 class Architecture(Table):
     """A compute capability: what compiles for it, and which GPUs have it."""
 
-    cuda: Version
+    cuda: Ordered
     """The first CUDA release that knows it."""
     models: tuple[str, ...]
     """Patterns (fnmatch) of names as nvidia-smi prints them."""
@@ -194,7 +195,7 @@ class System(Table):
     repository: dict[str, Repository]
     refused_keys: dict[str, tuple[Fingerprint, ...]] = {}
     """Distribution → keys of NVIDIA's that its apt takes no more."""
-    any_minor: dict[str, Version] = {}
+    any_minor: dict[str, Ordered] = {}
     """CUDA's major version → least driver that runs all its minor versions."""
     architecture: dict[str, Architecture] = {}
     """Compute capability → what is known of it."""

@@ -11,7 +11,6 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
-from pydantic import ValidationError
 
 from provision.errors import ProvisionError, UsageError
 from provision.stack import Sha256, Table
@@ -59,7 +58,9 @@ def _read(path: Path) -> Manifest:
     try:
         found = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
         parse_wheel_filename(found.file)
-    except (OSError, ValueError, ValidationError) as error:
+        for text in found.requires:
+            Requirement(text)
+    except (OSError, ValueError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise UsageError(
             f"{path}: not a wheel's manifest: {said}",

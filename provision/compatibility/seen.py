@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from provision.compatibility.row import Unseen
 from provision.facts import Absent, Apt, Facts, Os, Unknown
@@ -13,6 +14,8 @@ from provision.want import Want
 
 T = TypeVar("T")
 NO_HOST = Unseen("it is the host's; name one with --host")
+MAJOR = re.compile(r"[0-9]{1,4}")
+"""Of a compiler's version."""
 DISPLAY = ("0300", "0302")
 """PCI classes of GPUs, with and without a display output (PCI ID registry)."""
 
@@ -32,7 +35,7 @@ def glibc(facts: Facts | None) -> tuple[Version, str] | Unseen:
         return Unseen(f"the host has {found.libc or 'no C library that we know'}")
     try:
         return Version(version.split("-")[0]), f"{found.libc} ({found.name})"
-    except InvalidVersion:
+    except ValueError:  # also of a number that has no end
         return Unseen(f"{found.libc!r} states no version")
 
 
@@ -47,7 +50,7 @@ def gcc(facts: Facts | None) -> tuple[int, str] | Unseen:
     if version is None and isinstance(facts.apt, Apt) and "gcc" in facts.apt.policy:
         version = (facts.apt.policy["gcc"].candidate or "").rpartition(":")[2].partition("-")[0]
     major = (version or "").partition(".")[0]
-    return (int(major), str(version)) if major.isdigit() else Unseen("there is no gcc yet")
+    return (int(major), str(version)) if MAJOR.fullmatch(major) else Unseen("there is no gcc yet")
 
 
 def gpus(want: Want, facts: Facts | None) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from provision.errors import shown
 
@@ -70,6 +71,10 @@ def _pin(number: int, line: str) -> Pin:
     pin = PIN.fullmatch(what.strip())
     if not pin:
         raise ValueError(f"line {number}: expected NAME==VERSION and hashes, got {shown(head)}")
+    try:
+        Version(pin[2])
+    except ValueError as error:
+        raise ValueError(f"line {number}: {pin[2]!r} is no version") from error
     try:
         marker = str(Marker(marker)) if marker.strip() else ""
     except InvalidMarker as error:
