@@ -26,6 +26,14 @@ SPOILT = {
         ("lab.toml", '"12.8"', '"12"'),
         "lab.toml: toolkits.1: String should match pattern",
     ),
+    "a driver's version that has no order": (
+        ("r590-cuda131-cuda128.toml", 'version = "590.48.01"', 'version = "-"'),
+        "r590-cuda131-cuda128.toml: driver.version: Value error, not a version such as",
+    ),
+    "a least driver that has no order": (
+        ("r590-cuda131-cuda128.toml", 'driver = "570.124.06"', 'driver = "r570"'),
+        "r590-cuda131-cuda128.toml: toolkit.12.8.driver: Value error, not a version such as",
+    ),
     "a system elsewhere": (
         ("lab.toml", '"r590-cuda131-cuda128"', '"../stacks/lab"'),
         "lab.toml: system: there is no file ../stacks/lab.toml beside it",

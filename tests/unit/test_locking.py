@@ -70,6 +70,7 @@ def test_a_hash_may_stand_on_the_pin_s_own_line():
     ("line", "words"),
     [
         ("numpy", "expected NAME==VERSION and hashes, got 'numpy'"),
+        ("numpy==2.2-.6 --hash=sha256:" + "0" * 64, "'2.2-.6' is no version"),
         ("numpy>=2.2", "got 'numpy>=2.2'"),
         ("--index-url http://index.example/simple", "got '--index-url"),
         ("numpy @ http://index.example/numpy.whl", "got 'numpy @"),

@@ -106,3 +106,10 @@ def test_a_manifest_that_is_none(folder, text):
     (folder / f"{FILE}.json").write_text(text)
     with pytest.raises(UsageError, match=r"\.whl\.json: not a wheel's manifest"):
         wheelhouse.load(folder)
+
+
+def test_a_manifest_that_requires_what_is_no_requirement(folder):
+    wrong = {**wheel().model_dump(), "requires": ["torch =="]}
+    (folder / f"{FILE}.json").write_text(json.dumps(wrong))
+    with pytest.raises(UsageError, match="not a wheel's manifest"):
+        wheelhouse.load(folder)
