@@ -1,0 +1,245 @@
+"""Which compilers of a build may run: pure, asked about twice a second and at every event.
+
+The server keeps the clock and the processes; this module keeps none of both, so that the same
+function drives the real build and the simulated one. Every call gets the whole state and answers
+with what to do now:
+
+    decision = decide(waiting, running, room, available)
+
+- A unit starts when its curve fits beside what the running ones will still need, at every moment to
+  come, and a processor is idle.
+- What is reserved for a running one follows what was seen of it: more than its curve where it is
+  above it, its peak for as long as that has not fallen, the rest alone once it has.
+- Live memory overrules curves. Where the reserved ones would outgrow the room, the youngest are
+  paused (SIGSTOP): they keep what they have and grow no further; they resume when they fit again.
+  The oldest is never paused. Where even that one can't go on, the youngest are killed, to be handed
+  in again as `retry` says.
+- A unit that is larger than the room runs alone, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import add
+
+from wheels.remote.curve import Curve, sampled
+
+STEPS = 100
+"""Moments of the longest curve that are looked at."""
+REACTION = 2.0
+"""Seconds until a decision has an effect on memory: two rounds of the server, and the signal."""
+FALLEN = 0.6
+"""Below this share of its own peak a unit's memory has fallen (a cicc falls to a third)."""
+SAME_PEAK = 0.7
+"""A peak that was seen is the predicted one from this share of it on."""
+RETRY = 1.1
+"""How much more than what was seen of it a killed unit is expected to need."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A compilation as it is predicted on this host."""
+
+    name: str
+    curve: Curve
+    """Memory over an undisturbed run."""
+    cores: float = 1.0
+    """Processors that it keeps busy (nvcc --threads: up to one per arch)."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the build may use."""
+
+    budget: int
+    """Bytes."""
+    cores: int
+
+
+@dataclass(frozen=True)
+class Running:
+    """A unit that was started and has not ended, with what was seen of it."""
+
+    unit: Unit
+    elapsed: float
+    """Seconds of an undisturbed run that it has done: time since its start less pauses; where the
+    server knows its CPU time, that through `unit.cores`, which crowded processors do not stretch.
+    """
+    now: int
+    """Bytes of all its processes."""
+    peak: int
+    """The most bytes that were seen of it."""
+    paused: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Names of units, each in at most one list, in the order in which to do it."""
+
+    start: tuple[str, ...] = ()
+    pause: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
+    kill: tuple[str, ...] = ()
+    say: tuple[str, ...] = field(default=())
+    """Sentences for the user and the build's log; the same state gives the same ones again."""
+
+
+def decide(
+    waiting: Sequence[Unit], running: Sequence[Running], room: Room, available: int | None
+) -> Decision:
+    """What to do now with units whose names all differ.
+
+    `available` are bytes that the host (MemAvailable, cgroups) could still give to the build; None
+    where the user declared the budget, which then alone counts.
+    """
+    used = sum(one.now for one in running)
+    limit = room.budget if available is None else min(room.budget, used + max(available, 0))
+    units = [*waiting, *(one.unit for one in running)]
+    step = max((unit.curve.duration for unit in units), default=1.0) / STEPS or 1.0
+    ahead = _Ahead(limit, step, used)
+
+    goes: list[Running] = []
+    stays: list[Running] = []
+    for one in sorted(running, key=_age):
+        kept = ahead.goes_on(one, first=not goes)
+        (goes if kept else stays).append(one)
+    kill = _killed(goes, stays, limit, step)
+    start = [] if stays or kill else _started(waiting, goes, room, ahead)
+    return Decision(
+        start=tuple(unit.name for unit in start),
+        pause=tuple(one.unit.name for one in stays if not one.paused and one not in kill),
+        resume=tuple(one.unit.name for one in goes if one.paused and one not in kill),
+        kill=tuple(one.unit.name for one in kill),
+        say=tuple(_said(start, kill, limit)),
+    )
+
+
+def retry(one: Running) -> Unit:
+    """A killed unit as it is to be handed in again: heavier than what was seen of it."""
+    seen = one.peak / max(one.unit.curve.highest(0.0, one.elapsed), 1)
+    return Unit(one.unit.name, one.unit.curve.scaled(memory=max(seen, 1.0) * RETRY), one.unit.cores)
+
+
+def reserved(one: Running, step: float) -> list[int]:
+    """Bytes that a running unit will need, `step` by `step` seconds from now."""
+    curve = one.unit.curve
+    place = _place(one)
+    before = max(curve.highest(0.0, place), 1)
+    ratio = one.peak / before
+    if before < curve.peak:
+        ratio = max(ratio, 1.0)
+    rest = sampled(curve, step)[min(int(place / step), len(sampled(curve, step)) - 1) :]
+    expected = [round(size * ratio) for size in rest]
+    hold = 1 + round(REACTION / step)
+    return [max(size, one.now) for size in expected[:hold]] + expected[hold:]
+
+
+def _place(one: Running) -> float:
+    """How far along its curve a unit is, in seconds: as its time says, corrected by its memory."""
+    curve, place = one.unit.curve, min(one.elapsed, one.unit.curve.duration)
+    fallen = one.now < FALLEN * one.peak
+    highest = curve.highest(0.0, place)
+    if not fallen and curve.at(place) < FALLEN * highest and one.peak >= SAME_PEAK * highest:
+        return _last_above(curve, FALLEN * highest, place)
+    if fallen and curve.at(place) >= FALLEN * highest:
+        after = _first_below(curve, FALLEN * highest, place)
+        if one.peak >= SAME_PEAK * curve.highest(place, after):
+            return after
+    return place
+
+
+def _last_above(curve: Curve, size: float, before: float) -> float:
+    """The last point of a curve, before a moment, with so many bytes."""
+    return max((time for time, there in curve.points if time <= before and there >= size))
+
+
+def _first_below(curve: Curve, size: float, after: float) -> float:
+    """The first point of a curve, after a moment, with less than so many bytes; or its end."""
+    below = (time for time, there in curve.points if time >= after and there < size)
+    return min(below, default=curve.duration)
+
+
+class _Ahead:
+    """Memory that is spoken for, at the moments to come."""
+
+    def __init__(self, limit: int, step: float, used: int) -> None:
+        self.limit, self.step = limit, step
+        self.taken = [used] * (STEPS + 2)
+
+    def goes_on(self, one: Running, *, first: bool) -> bool:
+        """Reserve what a unit needs instead of what it has, if that fits (or it is the first)."""
+        needs = reserved(one, self.step)
+        rest = [*needs, *[0] * (len(self.taken) - len(needs))]
+        taken = [there - one.now + size for there, size in zip(self.taken, rest, strict=True)]
+        if first or max(taken) <= self.limit:
+            self.taken = taken
+            return True
+        return False
+
+    def fits(self, unit: Unit) -> bool:
+        most: int = max(map(add, self.taken, sampled(unit.curve, self.step)))
+        return most <= self.limit
+
+    def reserve(self, unit: Unit) -> None:
+        needs = sampled(unit.curve, self.step)
+        self.taken[: len(needs)] = map(add, self.taken, needs)
+
+
+def _age(one: Running) -> tuple[float, str]:
+    return (-one.elapsed, one.unit.name)
+
+
+def _started(
+    waiting: Iterable[Unit], goes: Sequence[Running], room: Room, ahead: _Ahead
+) -> list[Unit]:
+    """Units that fit now, longest first; with nothing running, one in any case."""
+    started: list[Unit] = []
+    busy = sum(one.unit.cores for one in goes)
+    refused: set[Curve] = set()
+    for unit in sorted(waiting, key=_order):
+        if busy >= room.cores:
+            break
+        if unit.curve in refused:
+            continue
+        if ahead.fits(unit):
+            ahead.reserve(unit)
+            started.append(unit)
+            busy += unit.cores
+        else:
+            refused.add(unit.curve)
+    if not started and not goes and waiting:
+        started.append(min(waiting, key=lambda unit: (unit.curve.peak, unit.name)))
+    return started
+
+
+def _order(unit: Unit) -> tuple[float, int, str]:
+    return (-unit.curve.duration, -unit.curve.peak, unit.name)
+
+
+def _killed(
+    goes: Sequence[Running], stays: Sequence[Running], limit: int, step: float
+) -> list[Running]:
+    """Youngest first, as many as must go for the others to stay within the limit right now."""
+    alive = sorted([*goes, *stays], key=_age)
+    killed: list[Running] = []
+    while len(alive) > 1 and _soon(alive, goes, step) > limit:
+        killed.append(alive.pop())
+    return killed
+
+
+def _soon(alive: Iterable[Running], goes: Sequence[Running], step: float) -> int:
+    """Bytes within the time that a decision takes."""
+    hold = 1 + round(REACTION / step)
+    return sum(max(reserved(one, step)[:hold]) if one in goes else one.now for one in alive)
+
+
+def _said(start: Iterable[Unit], kill: Iterable[Running], limit: int) -> Iterable[str]:
+    for unit in start:
+        if unit.curve.peak > limit:
+            yield (
+                f"{unit.name} is expected to need {unit.curve.peak / 2**30:.1f} GiB, more than "
+                f"the {limit / 2**30:.1f} GiB that there are: it runs alone"
+            )
+    for one in kill:
+        yield f"{one.unit.name} is ended for lack of memory, and runs again later"
