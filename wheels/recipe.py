@@ -32,6 +32,8 @@ class Source(Table):
     sdist: Sha256 | None = None
     folder: File | None = None
     """Beside the recipe."""
+    units: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Patterns (fnmatch) of the files that nvcc compiles, within the source's folder."""
 
     @model_validator(mode="after")
     def _one(self) -> Source:
@@ -46,7 +48,7 @@ class Toolkit(Table):
     release: Release
     home: Place
     """CUDA_HOME."""
-    links: dict[str, str] = {}
+    links: dict[str, str] = Field(default_factory=dict)
     """Below it: link → target, which a toolkit of the package index lacks."""
 
 
@@ -81,13 +83,15 @@ class Build(Table):
     """Beside the distributions that the wheel is built against."""
     interpreter: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._+-]+)+$")] | None = None
     """Of an environment that the build host has already; without it one is made from the lock."""
-    backend: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:]+$")] = "setuptools.build_meta:__legacy__"
+    backend: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:]+$")] = (
+        "setuptools.build_meta:__legacy__"
+    )
     """PEP 517's build-backend."""
     jobs: Jobs = Jobs()
     archs: Archs
     label: Variable
     """Takes the version's local label."""
-    env: dict[Variable, str] = {}
+    env: dict[Variable, str] = Field(default_factory=dict)
     forbidden: tuple[str, ...] = ()
     """Words of the build's output after which its wheel is not what was asked for."""
 
@@ -113,7 +117,7 @@ class Recipe(Table):
     environment: EnvironmentName
     against: tuple[DistributionName, ...] = ()
     """Distributions whose exact version the wheel's metadata is to name."""
-    versions: dict[DistributionName, Ordered] = {}
+    versions: dict[DistributionName, Ordered] = Field(default_factory=dict)
     """Other versions of these than the lock's, for a host that has an environment of its own."""
     archs: tuple[Capability, ...] = ()
     """Without it those of the fleet's GPUs."""
@@ -147,7 +151,9 @@ def load(name: str) -> Recipe:
     like = data.pop("like", None)
     if like is not None:
         if like not in names() or "like" in (base := _read(like)):
-            raise UsageError(f"{name}.toml: like: expected the name of a whole recipe, got {like!r}")
+            raise UsageError(
+                f"{name}.toml: like: expected the name of a whole recipe, got {like!r}"
+            )
         data = _merged(base, data)
     return validated(Recipe, {**data, "name": name}, f"{name}.toml")
 
@@ -176,4 +182,6 @@ def label(recipe: Recipe, versions: dict[str, str]) -> str:
     `versions`: distribution → version of the build environment.
     """
     built = [f"{name}{PythonVersion(versions[name]).public}" for name in recipe.against]
-    return re.sub(r"[^a-z0-9.]", ".", f"cu{recipe.toolkit.release.replace('.', '')}{''.join(built)}")
+    return re.sub(
+        r"[^a-z0-9.]", ".", f"cu{recipe.toolkit.release.replace('.', '')}{''.join(built)}"
+    )

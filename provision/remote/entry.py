@@ -7,6 +7,7 @@ bootstrap has already read; the second is the request; `put` has a third.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -46,6 +47,8 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
             _say({"lacking": [sha256 for sha256 in request["sha256s"] if not has(sha256)]})
         case "put":
             _put(request["sha256"], _frame(frames))
+        case "get":
+            _get(request)
         case "apply":
             from provision.remote.apply import apply
 
@@ -82,6 +85,17 @@ def _say(answer: Mapping[str, Any]) -> None:
 def _frame(frames: BinaryIO) -> bytes:
     length = int.from_bytes(frames.read(8), "big")
     return frames.read(length)
+
+
+def _get(request: Mapping[str, Any]) -> None:
+    try:
+        with open(request["path"], "rb") as file:
+            file.seek(request["from"])
+            content = file.read(request["bytes"])
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise Failed(f"{request['path']}: {error.strerror}") from error
+    _say({"size": size, "content": base64.b64encode(content).decode()})
 
 
 def _put(sha256: str, content: bytes) -> None:

@@ -115,6 +115,8 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
             elif _stopped(run, change["id"]):
                 return "cancelled"
     except Exception as error:  # noqa: BLE001 - whatever happened belongs into the journal
+        if _stopped(run, change["id"]):  # what takes long looks for such a request itself
+            return "cancelled"
         reason = (
             str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
         )

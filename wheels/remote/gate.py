@@ -6,10 +6,12 @@ other end of a socket that the kernel closes when either side dies.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -26,7 +28,9 @@ SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 FIRST_TO_DIE = 800
 """oom_score_adj: where memory runs out all the same, a compiler is killed and nothing else."""
 PR_SET_PDEATHSIG = 1
-KILLED = re.compile(rb"died due to signal 9|Killed signal terminated program|^Killed$", re.MULTILINE)
+KILLED = re.compile(
+    rb"died due to signal 9|Killed signal terminated program|^Killed$", re.MULTILINE
+)
 """What nvcc, gcc and the shell say of a compiler that the kernel killed."""
 KILLED_STATUS = (-signal.SIGKILL, 128 + signal.SIGKILL)
 TAIL = 65536
@@ -51,7 +55,7 @@ def main(argv: list[str]) -> int:
         while True:
             match _hear(words):
                 case {"do": "compile"}:
-                    _say(words, _compile([nvcc, *argv], words))
+                    _say(words, _compile([nvcc, *argv], peer, words))
                 case {"do": "done", "exit": int(status)}:
                     return status
                 case _:
@@ -67,10 +71,10 @@ def source(argv: list[str]) -> str | None:
 
 def target(argv: list[str]) -> str | None:
     """The object that is made."""
-    return next((after for word, after in zip(argv, argv[1:]) if word == "-o"), None)
+    return argv[argv.index("-o") + 1] if "-o" in argv[:-1] else None
 
 
-def _compile(command: list[str], words: BinaryIO) -> dict[str, object]:
+def _compile(command: list[str], peer: socket.socket, words: BinaryIO) -> dict[str, object]:
     """Run the compiler in a session of its own, and tell which: the build may stop or kill it."""
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_first_to_die
@@ -86,11 +90,19 @@ def _compile(command: list[str], words: BinaryIO) -> dict[str, object]:
             said.extend(chunk)
             del said[:-TAIL]
 
+    def watch() -> None:
+        """Nothing is said to a gate while it compiles: what can be read is the build's end."""
+        select.select([peer], [], [])
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
     reader = threading.Thread(target=relay, args=(process.stderr,))
     reader.start()
+    threading.Thread(target=watch, daemon=True).start()
     _, status, used = os.wait4(process.pid, 0)
     reader.join(5.0)
-    code = os.waitstatus_to_exitcode(status)
+    process.returncode = code = os.waitstatus_to_exitcode(status)
     return {
         "exit": code if code >= 0 else 128 - code,
         "killed": code in KILLED_STATUS or (code != 0 and bool(KILLED.search(said))),

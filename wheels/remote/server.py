@@ -1,8 +1,8 @@
-"""Decides which compilers run: the other end of every gate's socket.
+"""Lets compilers in: the other end of every gate's socket.
 
-All units wait at their gates; `admission.decide` is asked whenever something happened, and twice a
-second. What it says is done here: let in, stop, continue, kill. A killed compiler is run again
-with a raised estimate, so that ninja never sees it.
+All units wait at their gates. `admission.decide` is asked twice a second and whenever something
+happened; what it says is done here: let in, pause, continue, kill. A compiler that was killed, by
+us or by the kernel, waits at its gate again with a raised estimate: ninja never sees it.
 """
 
 from __future__ import annotations
@@ -18,118 +18,121 @@ from pathlib import Path
 from typing import Any
 
 from wheels.remote import processes, records
-from wheels.remote.admission import Room, Running, Unit, decide
+from wheels.remote.admission import Room, Running, Unit, decide, retry
 from wheels.remote.curve import Curve
 
 TICK = 0.5
 """Seconds between two looks at what the compilers use."""
-SAID = 2.0
+WORD = 2.0
 """Seconds between two words about the state."""
 SAMPLE = 2.0
-"""Seconds between two samples of a unit's memory that are kept."""
-RAISE = 1.25
-"""By how much the estimate of a compiler that was killed is raised at least."""
+"""Seconds between two samples of memory that are kept."""
 ATTEMPTS = 6
 """Of one unit, before the build gives up."""
+
+Say = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass
 class Peer:
     """One unit at its gate."""
 
-    peer: socket.socket
-    name: str
-    command: str
-    object_: Path
+    socket: socket.socket
+    unit: Unit | None = None
+    command: str = ""
+    made: Path = Path()
     heard: bytes = b""
+    inside: bool = False
+    """Let in, and not out again."""
     session: int | None = None
-    """Of its compiler, while that runs."""
-    started: float = 0.0
-    stopped: float | None = None
-    """Since when it is paused."""
-    pauses: float = 0.0
-    """Seconds."""
-    now: int = 0
+    """Of its compiler; its gate says it a moment after it was let in."""
+    paused: bool = False
+    start: float = 0.0
+    """Seconds since the epoch, as all times that are kept."""
+    used: processes.Usage = field(default_factory=processes.Usage)
     peak: int = 0
-    """Bytes."""
-    factor: float = 1.0
     attempts: int = 0
     alone: bool = False
-    """Nothing else ran when it was killed."""
-    samples: list[tuple[float, int]] = field(default_factory=list)
+    """Nothing else was inside while it was."""
+    curve: list[tuple[float, int]] = field(default_factory=list)
+    """CPU seconds, bytes: as it was seen."""
 
-    def active(self, at: float) -> float:
-        """Seconds that the compiler has run, pauses left out."""
-        return (self.stopped or at) - self.started - self.pauses
+    @property
+    def running(self) -> Running:
+        """As the decision is told of it."""
+        assert self.unit  # noqa: S101 - it has said it before it was let in
+        return Running(
+            unit=self.unit,
+            elapsed=self.used.cpu / self.unit.cores,
+            now=self.used.memory,
+            peak=self.peak,
+            paused=self.paused,
+        )
 
 
 class Server:
-    """One build's gate."""
+    """The gate of one build."""
 
     def __init__(
-        self,
-        folder: Path,
-        order: Mapping[str, Any],
-        available: Callable[[], int],
-        say: Callable[[Mapping[str, Any]], None],
+        self, folder: Path, order: Mapping[str, Any], available: Callable[[], int], say: Say
     ) -> None:
         self.room = Room(budget=order["budget"], cores=order["cores"])
-        self.known = {name: Curve.from_data(data) for name, data in order["units"].items()}
-        self.guess = Curve.from_data(order["guess"])
-        self.total = max(len(self.known), 1)
-        self.declared: bool = order["declared"]
-        self.reserve: int = order["reserve"]
-        self.available = available
+        self.available = None if order["declared"] else lambda: available() - order["reserve"]
+        self.known = {name: _unit(name, data) for name, data in order["units"].items()}
+        self.guess = order["guess"]
         self.say = say
-        self.journal = folder / "units.jsonl"
+        self.records = folder / "units.jsonl"
         self.memory = folder / "memory.jsonl"
-        self.earlier = records.read(self.journal)
+        self.earlier = records.read(self.records)
+        self.peers: dict[socket.socket, Peer] = {}
         self.done: set[str] = set()
-        self.peers: list[Peer] = []
         self.trouble = ""
         """Why the build can't succeed, once that is known."""
+        self.said: set[str] = set()
         self.begun = time.monotonic()
-        self.spoken = self.sampled = 0.0
-        self.highest = 0
-        path = folder / "gate.sock"
-        path.unlink(missing_ok=True)
-        self.path = str(path)
+        self.spoken = self.sampled = -WORD
+        self.path = folder / "gate.sock"
+        self.path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind(self.path)
+        self.listener.bind(str(self.path))
         self.listener.listen(1024)
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.listener, selectors.EVENT_READ)
 
     def turn(self) -> None:
-        """Hear what there is, look at the memory, and decide: half a second at most."""
+        """Hear what there is, look at the memory, decide: half a second at most."""
         for key, _ in self.selector.select(TICK):
             if key.fileobj is self.listener:
-                self._accept()
+                self._welcome()
             else:
-                self._hear(key.data)
+                self._hear(self.peers[key.fileobj])  # type: ignore[index]
         self._look()
         self._decide()
         self._speak()
 
     def close(self) -> None:
         """End what still runs."""
-        processes.signal_all(self._sessions(), signal.SIGKILL)
+        processes.send(self._sessions(), signal.SIGKILL)
         for peer in self.peers:
-            peer.peer.close()
+            peer.close()
         self.listener.close()
         self.selector.close()
-        Path(self.path).unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
-    def _accept(self) -> None:
+    @property
+    def now(self) -> float:
+        """Seconds since the build's start."""
+        return time.monotonic() - self.begun
+
+    def _welcome(self) -> None:
         peer, _ = self.listener.accept()
-        peer.setblocking(False)
-        one = Peer(peer=peer, name="", command="", object_=Path())
-        self.peers.append(one)
-        self.selector.register(peer, selectors.EVENT_READ, one)
+        peer.settimeout(0)
+        self.peers[peer] = Peer(socket=peer)
+        self.selector.register(peer, selectors.EVENT_READ)
 
     def _hear(self, peer: Peer) -> None:
         try:
-            chunk = peer.peer.recv(1 << 20)
+            chunk = peer.socket.recv(1 << 20)
         except BlockingIOError:
             return
         except OSError:
@@ -142,123 +145,148 @@ class Server:
             self._understand(peer, json.loads(line))
 
     def _gone(self, peer: Peer) -> None:
-        """The gate ended or was killed: its compiler has no business any more."""
-        self.selector.unregister(peer.peer)
-        peer.peer.close()
-        self.peers.remove(peer)
+        """The gate ended, or was killed: its compiler has no business any more."""
+        self.selector.unregister(peer.socket)
+        peer.socket.close()
+        del self.peers[peer.socket]
         if peer.session is not None:
-            processes.signal_all([peer.session], signal.SIGKILL)
+            processes.send([peer.session], signal.SIGKILL)
+
+    def _answer(self, peer: Peer, **message: object) -> None:
+        try:
+            peer.socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:  # read as its end by the next turn
+            return
 
     def _understand(self, peer: Peer, message: Mapping[str, Any]) -> None:
         if "unit" in message:
-            peer.name = Path(message["unit"]).name
+            name = Path(message["unit"]).name
+            peer.unit = self.known.get(name) or _unit(name, self.guess)
             peer.command = records.command(message["argv"])
-            peer.object_ = Path(message["cwd"]) / (message["object"] or "")
-            if records.finished(self.earlier, peer.name, peer.command, peer.object_):
-                self.done.add(peer.name)
-                self._answer(peer, {"do": "done", "exit": 0})
+            peer.made = Path(message["cwd"]) / (message["object"] or "")
+            if records.finished(self.earlier, name, peer.command, peer.made):
+                self.done.add(name)
+                peer.unit = None
+                self._answer(peer, do="done", exit=0)
         elif "session" in message:
             peer.session = message["session"]
-        elif "exit" in message:
-            self._ended(peer, message)
+        elif "exit" in message and peer.unit:
+            self._ended(peer, peer.unit, message)
 
-    def _ended(self, peer: Peer, message: Mapping[str, Any]) -> None:
-        at = time.monotonic()
+    def _ended(self, peer: Peer, unit: Unit, message: Mapping[str, Any]) -> None:
+        peer.inside, peer.session = False, None
         peer.peak = max(peer.peak, message["largest"])
-        records.append(
-            self.journal,
-            {
-                "unit": peer.name,
-                "command": peer.command,
-                "exit": message["exit"],
-                "killed": message["killed"],
-                "made": records.made(peer.object_) if message["exit"] == 0 else None,
-                "start": round(peer.started - self.begun, 2),
-                "seconds": round(peer.active(at), 2),
-                "paused": round(peer.pauses, 2),
-                "cpu": message["cpu"],
-                "peak": peer.peak,
-                "curve": peer.samples,
-            },
-        )
-        peer.session = None
-        if message["killed"] and self._again(peer):
+        ended = message["exit"]
+        row = {
+            "unit": unit.name,
+            "command": peer.command,
+            "exit": ended,
+            "killed": message["killed"],
+            "made": records.made(peer.made) if ended == 0 else None,
+            "start": round(peer.start, 2),
+            "end": round(time.time(), 2),
+            "cpu": message["cpu"],
+            "peak": peer.peak,
+            "predicted": unit.curve.peak,
+            "curve": peer.curve,
+        }
+        records.append(self.records, row)
+        if message["killed"] and self._again(peer, unit):
             return
-        if message["exit"] == 0:
-            self.done.add(peer.name)
-        self._answer(peer, {"do": "done", "exit": message["exit"]})
+        if ended == 0:
+            self.done.add(unit.name)
+        peer.unit = None
+        self._answer(peer, do="done", exit=ended)
 
-    def _again(self, peer: Peer) -> bool:
+    def _again(self, peer: Peer, unit: Unit) -> bool:
         """Whether a killed compiler waits at its gate once more."""
         if peer.alone or peer.attempts >= ATTEMPTS:
+            why = "with nothing beside it" if peer.alone else f"{peer.attempts} times"
             self.trouble = (
-                f"{peer.name} was killed {peer.attempts} times, at last with "
-                f"{peer.peak / 2**30:.1f} GiB in use"
-                + (" and nothing beside it: it needs more memory" if peer.alone else "")
+                f"{unit.name} was killed {why}, using {peer.peak / 2**30:.1f} GiB: it needs more "
+                f"than the {self.room.budget / 2**30:.1f} GiB that the build may use"
             )
             return False
-        predicted = self._curve(peer).peak
-        peer.factor *= max(RAISE, peer.peak / predicted if predicted else RAISE)
-        self.say({"event": "again", "unit": peer.name, "attempt": peer.attempts})
+        peer.unit = retry(peer.running)
+        self.say({"event": "again", "unit": unit.name, "peak": peer.peak})
         return True
 
-    def _curve(self, peer: Peer) -> Curve:
-        return self.known.get(peer.name, self.guess).scaled(memory=peer.factor)
-
     def _sessions(self) -> dict[int, Peer]:
-        return {peer.session: peer for peer in self.peers if peer.session is not None}
+        return {peer.session: peer for peer in self.peers.values() if peer.session is not None}
 
     def _look(self) -> None:
-        at = time.monotonic()
         sessions = self._sessions()
-        used = processes.resident(sessions)
+        used = processes.usage(sessions)
         for session, peer in sessions.items():
-            peer.now = used[session]
-            peer.peak = max(peer.peak, peer.now)
-            active = peer.active(at)
-            if not peer.samples or active - peer.samples[-1][0] >= SAMPLE:
-                peer.samples.append((round(active, 1), peer.now))
-        together = sum(used.values())
-        self.highest = max(self.highest, together)
-        if at - self.sampled >= SAMPLE:
-            self.sampled = at
-            row = {"at": round(at - self.begun, 1), "used": together, "running": len(sessions)}
+            peer.used = used[session]
+            peer.peak = max(peer.peak, peer.used.memory)
+            if not peer.curve or peer.used.cpu - peer.curve[-1][0] >= SAMPLE:
+                peer.curve.append((round(peer.used.cpu, 1), peer.used.memory))
+        if self.now - self.sampled >= SAMPLE:
+            self.sampled = self.now
+            together = sum(one.memory for one in used.values())
+            row = {"at": round(time.time(), 1), "used": together, "running": len(sessions)}
             records.append(self.memory, row)
 
     def _decide(self) -> None:
-        at = time.monotonic()
-        # One that was let in and has not said its session yet is as good as running.
-        running = {peer.name: peer for peer in self.peers if peer.attempts and self._in(peer)}
-        waiting = {peer.name: peer for peer in self.peers if peer.name and not self._in(peer)}
+        inside = {one.unit.name: one for one in self.peers.values() if one.inside and one.unit}
+        waiting = {one.unit.name: one for one in self.peers.values() if one.unit and not one.inside}
         decision = decide(
-            [Unit(name, self._curve(peer)) for name, peer in waiting.items()],
-            [
-                Running(
-                    unit=Unit(name, self._curve(peer)),
-                    elapsed=peer.active(at),
-                    paused=peer.stopped is not None,
-                    now=peer.now,
-                    peak=peer.peak,
-                )
-                for name, peer in running.items()
-            ],
+            [one.unit for one in waiting.values() if one.unit],
+            [one.running for one in inside.values()],
             self.room,
-            None if self.declared else max(0, self.available() - self.reserve),
+            self.available() if self.available else None,
         )
-        for name in decision.kill:
-            running[name].alone = False
-            self._continue(running[name], at)
-            self._signal(running[name], signal.SIGKILL)
-        for name in decision.pause:
-            running[name].stopped = at
-            self._signal(running[name], signal.SIGSTOP)
-        for name in decision.resume:
-            self._continue(running[name], at)
-            self._signal(running[name], signal.SIGCONT)
+        self._stop([inside[name] for name in decision.pause], signal.SIGSTOP, paused=True)
+        self._stop([inside[name] for name in decision.resume], signal.SIGCONT, paused=False)
+        self._stop([inside[name] for name in decision.kill], signal.SIGKILL, paused=False)
         for name in decision.start:
-            self._let_in(waiting[name], at, alone=not running)
+            self._let_in(waiting[name])
+        among = [one for one in self.peers.values() if one.inside]
+        for one in among:
+            one.alone = one.alone and len(among) == 1
         for line in decision.say:
-            self.say({"event": "says", "line": line})
+            if line not in self.said:
+                self.said.add(line)
+                self.say({"event": "says", "line": line})
 
-    def _in(self, peer: Peer) -> bool:
-        return peer.let_in
+    def _stop(self, peers: list[Peer], number: signal.Signals, *, paused: bool) -> None:
+        processes.send([one.session for one in peers if one.session is not None], number)
+        for one in peers:
+            one.paused = paused and one.session is not None
+
+    def _let_in(self, peer: Peer) -> None:
+        peer.inside, peer.alone, peer.start = True, True, time.time()
+        peer.used, peer.peak, peer.curve = processes.Usage(), 0, []
+        peer.attempts += 1
+        self._answer(peer, do="compile")
+
+    def _speak(self) -> None:
+        if self.now - self.spoken < WORD:
+            return
+        self.spoken = self.now
+        peers = [peer for peer in self.peers.values() if peer.unit]
+        inside = [peer for peer in peers if peer.inside]
+        left = [peer.unit.curve.duration for peer in peers if peer.unit and not peer.inside]
+        rest = [
+            max(0.0, peer.unit.curve.duration - peer.running.elapsed)
+            for peer in inside
+            if peer.unit
+        ]
+        seconds = max([sum([*left, *rest]) / self.room.cores, *left, *rest])
+        self.say(
+            {
+                "event": "state",
+                "done": len(self.done),
+                "running": len(inside),
+                "paused": sum(peer.paused for peer in inside),
+                "waiting": len(left),
+                "used": sum(peer.used.memory for peer in inside),
+                "budget": self.room.budget,
+                "left": round(seconds),
+            }
+        )
+
+
+def _unit(name: str, data: Mapping[str, Any]) -> Unit:
+    return Unit(name, Curve.from_json(data["curve"]), data["cores"])
