@@ -1,0 +1,181 @@
+"""What is known of a recipe's units: measured memory and time, and what follows for others.
+
+A profile holds jobs of one arch. Those of several follow by a law that held for all that were
+measured, one to four archs: `peak(job) = min(threads, archs) · peak(unit)`. nvcc runs the device
+compilers of so many archs side by side, then the others', and what stands around them once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from provision.errors import UsageError
+from provision.stack import Table, validated
+from wheels.remote.admission import Unit
+from wheels.remote.curve import Curve, Point
+
+FOLDER = Path(__file__).parent / "recipes" / "profiles"
+MIB = 2**20
+GUESS = Curve(((0.0, 1024 * MIB), (80.0, 7168 * MIB), (120.0, 7168 * MIB), (240.0, 2560 * MIB)))
+"""A job of one arch that nobody measured: as heavy and as long as the worst that was.
+
+That is flash-attn 2.8.3's flash_bwd_hdim256_bf16_causal under nvcc 12.4, 6.5 GiB, and
+flash_bwd_hdim64_bf16, 240 CPU seconds; taken to fall later and less than any did.
+"""
+WORD = re.compile(r"([a-z]+)([0-9]{0,9})")
+FALL = 0.01
+"""Seconds before the end of one arch's compilers that the next one's begin from."""
+
+Pairs = Annotated[tuple[tuple[float, float], ...], Field(min_length=2)]
+
+
+class Measured(Table):
+    """One job that was measured: one unit, one compiler, one arch."""
+
+    unit: str
+    compiler: str
+    """Such as 'nvcc 13.1'."""
+    arch: str | None
+    """Such as '120'; None where nothing of it is compiled for GPUs."""
+    cpu_seconds: Annotated[float, Field(gt=0)]
+    device_seconds: tuple[float, float] | None
+    """From when to when the device compilers ran (cicc, ptxas), in the curve's seconds."""
+    shape_of: str | None
+    """The unit whose curve was taken, where of this one only peak and times were measured."""
+    curve_mib: Pairs
+    """Seconds, MiB."""
+
+    @property
+    def curve(self) -> Curve:
+        """In bytes."""
+        return Curve(tuple((time, round(size * MIB)) for time, size in self.curve_mib))
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Measured:
+        curve = self.curve  # raises where its points are no curve
+        if self.device_seconds:
+            start, end = self.device_seconds
+            if not 0 <= start < end <= curve.duration:
+                raise ValueError("device_seconds lies outside the curve")
+        return self
+
+
+class Profile(Table):
+    """What was measured of a recipe's units."""
+
+    source: str
+    machine: str
+    measured: tuple[Measured, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A unit's job as it is expected, and why."""
+
+    unit: Unit
+    basis: str
+    """A clause: 'measured with nvcc 13.1', 'as flash_fwd_…', 'a guess, …'."""
+
+
+def load(recipe: str) -> Profile | None:
+    """Read `recipes/profiles/RECIPE.json`; None where there is none, UsageError where it is bad."""
+    path = FOLDER / f"{recipe}.json"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path.name}: not a profile: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path.name}: expected an object with the measured units")
+    return validated(Profile, data, path.name)
+
+
+def predict(
+    profile: Profile | None, names: Iterable[str], *, archs: int, threads: int, compiler: str
+) -> tuple[Prediction, ...]:
+    """What to expect of units (their source files' names), on the profile's machine.
+
+    Of a unit that was measured with other compilers only, the heaviest of these counts.
+    """
+    rows = profile.measured if profile else ()
+    return tuple(_predicted(name, rows, archs, threads, compiler) for name in names)
+
+
+def job(row: Measured, *, archs: int, threads: int) -> tuple[Curve, float]:
+    """A measured unit's curve for several archs, and the processors it keeps busy on average."""
+    if row.device_seconds is None:
+        return row.curve, 1.0
+    return _job(row.curve, row.device_seconds, archs, threads)
+
+
+def distance(one: str, other: str) -> float:
+    """How unlike two files' names are; 0 for the same.
+
+    Names go from the general to the particular, the suffix before all: what differs counts half as
+    much as what differs one word before it. A word that only one has counts 1, the numbers after a
+    word that both have count by their ratio.
+    """
+    mine, theirs = _words(one), _words(other)
+    only = [_weights(mine, theirs.keys()), _weights(theirs, mine.keys())]
+    numbers = (
+        0.5 ** min(mine[word][0], theirs[word][0])
+        * abs(math.log2((mine[word][1] + 1) / (theirs[word][1] + 1)))
+        for word in mine.keys() & theirs.keys()
+    )
+    return max(only) + sum(numbers)
+
+
+def _words(name: str) -> dict[str, tuple[int, int]]:
+    """Word → its place and the number after it."""
+    stem, _, suffix = name.rpartition(".")
+    found = WORD.findall(f"{suffix}.{stem}".lower())
+    return {word: (place, int(number or 0)) for place, (word, number) in enumerate(found)}
+
+
+def _weights(words: dict[str, tuple[int, int]], known: Collection[str]) -> float:
+    return sum(0.5**place for word, (place, _) in words.items() if word not in known)
+
+
+def _predicted(
+    name: str, rows: Sequence[Measured], archs: int, threads: int, compiler: str
+) -> Prediction:
+    if not rows:
+        curve, cores = _job(GUESS, (0.0, GUESS.duration), archs, threads)
+        return Prediction(Unit(name, curve, cores), "a guess: nothing like it was measured")
+    nearest = min(rows, key=lambda row: (distance(name, row.unit), row.unit)).unit
+    of_it = [row for row in rows if row.unit == nearest]
+    best = [row for row in of_it if row.compiler == compiler] or of_it
+    row = max(best, key=lambda row: row.curve.peak)
+    curve, cores = job(row, archs=archs, threads=threads)
+    basis = f"measured with {row.compiler}"
+    return Prediction(
+        Unit(name, curve, cores), basis if nearest == name else f"as {nearest}, {basis}"
+    )
+
+
+def _job(
+    curve: Curve, device: tuple[float, float], archs: int, threads: int
+) -> tuple[Curve, float]:
+    """The device part over again until every arch had its turn, so many side by side as may be."""
+    start, end = device
+    beside = min(threads, archs)
+    points: list[Point] = [(time, size) for time, size in curve.points if time < start]
+    turns = [min(beside, archs - done) for done in range(0, archs, beside)]
+    for turn, many in enumerate(turns):
+        later = turn * (end - start)
+        points.append((start + later, many * curve.at(start)))
+        points += [(time + later, many * size) for time, size in curve.points if start < time < end]
+        points.append((end + later - FALL, many * curve.at(end)))
+    later = (len(turns) - 1) * (end - start)
+    points += [(time + later, size) for time, size in curve.points if time >= end]
+    busy = curve.duration - (end - start) + archs * (end - start)
+    return Curve(tuple(points)), busy / points[-1][0]
