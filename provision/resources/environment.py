@@ -11,8 +11,11 @@ import re
 from typing import Any
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from provision import TOOL
+from provision.compatibility import seen
+from provision.compatibility.row import Unseen
 from provision.facts import Environment as There
 from provision.facts import Facts
 from provision.plan import Action, Change, Discard, Feed, Place, Run, Seal, Stage, Switch, Write
@@ -21,7 +24,7 @@ from provision.resources import site, uv
 from provision.resources.known import known
 from provision.stack import Environment, Lock
 from provision.want import Want
-from provision.wheelhouse import Manifest, Unfit, fitting
+from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 
 NAME = "environment"
 STAGE = Stage.RUNTIME
@@ -49,10 +52,18 @@ def query(want: Want) -> dict[str, Any]:
 def plan(want: Want, facts: Facts) -> list[Change]:
     there = known(facts.environments, "environments")
     python = known(facts.os, "os").python.version
+    glibc = seen.glibc(facts)
+    archs = {arch for arch in seen.gpus(want, facts).values() if arch}
     changes: list[Change] = []
     for name, environment in want.stack.environment.items():
         lock = want.stack.locks[name]
-        wheels, awaited = _wheels(name, environment, lock, want.wheelhouse, python)
+        suits = Suits(
+            versions=lock.versions(python),
+            python=python,
+            glibc="" if isinstance(glibc, Unseen) else str(glibc[0]),
+            archs=archs,
+        )
+        wheels, awaited = _wheels(name, environment, want.wheelhouse, suits)
         changes += awaited
         now = there.get(name)
         reason = _reason(now, lock, wheels, python)
@@ -62,12 +73,12 @@ def plan(want: Want, facts: Facts) -> list[Change]:
 
 
 def _wheels(
-    name: str, environment: Environment, lock: Lock, built: tuple[Manifest, ...], python: str
+    name: str, environment: Environment, built: tuple[Manifest, ...], suits: Suits
 ) -> tuple[list[Manifest], list[Change]]:
     """Wheels of our own that join, and those that are awaited: the release is made without them."""
     join, awaited = [], []
     for wanted in environment.wheels:
-        found = fitting(built, wanted, lock.versions(python), python)
+        found = fitting(built, wanted, suits)
         if isinstance(found, Unfit):
             awaited.append(_awaited(name, wanted, found))
         else:
@@ -84,6 +95,7 @@ def _awaited(name: str, wanted: str, unfit: Unfit) -> Change:
         after=wanted,
         why="it is built by us against exactly this lock's torch",
         awaited=f"{unfit.reason}; the environment is made without it",
+        hint=f"invoke build --recipe {canonicalize_name(Requirement(wanted).name)}",
     )
 
 
