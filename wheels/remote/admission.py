@@ -19,6 +19,7 @@ with what to do now:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import add
@@ -29,6 +30,8 @@ STEPS = 100
 """Moments of the longest curve that are looked at."""
 REACTION = 2.0
 """Seconds until a decision has an effect on memory: two rounds of the server, and the signal."""
+SAFE = 0.99
+"""Share of the limit that starts may reckon with; the rest is for what lies between moments."""
 FALLEN = 0.6
 """Below this share of its own peak a unit's memory has fallen (a cicc falls to a third)."""
 SAME_PEAK = 0.7
@@ -102,10 +105,9 @@ def decide(
     goes: list[Running] = []
     stays: list[Running] = []
     for one in sorted(running, key=_age):
-        kept = ahead.goes_on(one, first=not goes)
-        (goes if kept else stays).append(one)
-    kill = _killed(goes, stays, limit, step)
-    start = [] if stays or kill else _started(waiting, goes, room, ahead)
+        (goes if ahead.goes_on(one, first=not goes) else stays).append(one)
+    kill = _killed(goes, stays, ahead)
+    start = [] if stays else _started(waiting, goes, room, ahead)
     return Decision(
         start=tuple(unit.name for unit in start),
         pause=tuple(one.unit.name for one in stays if not one.paused and one not in kill),
@@ -123,16 +125,24 @@ def retry(one: Running) -> Unit:
 
 def reserved(one: Running, step: float) -> list[int]:
     """Bytes that a running unit will need, `step` by `step` seconds from now."""
-    curve = one.unit.curve
-    place = _place(one)
+    curve, place = one.unit.curve, _place(one)
     before = max(curve.highest(0.0, place), 1)
     ratio = one.peak / before
     if before < curve.peak:
-        ratio = max(ratio, 1.0)
-    rest = sampled(curve, step)[min(int(place / step), len(sampled(curve, step)) - 1) :]
-    expected = [round(size * ratio) for size in rest]
-    hold = 1 + round(REACTION / step)
-    return [max(size, one.now) for size in expected[:hold]] + expected[hold:]
+        ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
+    samples = sampled(curve, step)
+    index = min(int(place / step), len(samples) - 1)
+    later = ratio * min(place / step - index, 1.0)
+    earlier = ratio - later
+    rest = samples[index:]
+    needs = [round(earlier * a + later * b) for a, b in zip(rest, (*rest[1:], 0), strict=True)]
+    hold = _soon(step)
+    return [max(size, one.now) for size in needs[:hold]] + needs[hold:]
+
+
+def _soon(step: float) -> int:
+    """How many moments lie within the time that a decision takes."""
+    return 1 + math.ceil(REACTION / step)
 
 
 def _place(one: Running) -> float:
@@ -179,7 +189,7 @@ class _Ahead:
 
     def fits(self, unit: Unit) -> bool:
         most: int = max(map(add, self.taken, sampled(unit.curve, self.step)))
-        return most <= self.limit
+        return most <= SAFE * self.limit
 
     def reserve(self, unit: Unit) -> None:
         needs = sampled(unit.curve, self.step)
@@ -217,21 +227,16 @@ def _order(unit: Unit) -> tuple[float, int, str]:
     return (-unit.curve.duration, -unit.curve.peak, unit.name)
 
 
-def _killed(
-    goes: Sequence[Running], stays: Sequence[Running], limit: int, step: float
-) -> list[Running]:
-    """Youngest first, as many as must go for the others to stay within the limit right now."""
-    alive = sorted([*goes, *stays], key=_age)
+def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) -> list[Running]:
+    """Youngest first, as many as must go for the oldest to stay within the limit right now."""
+    over = max(ahead.taken[: _soon(ahead.step)]) - ahead.limit
     killed: list[Running] = []
-    while len(alive) > 1 and _soon(alive, goes, step) > limit:
-        killed.append(alive.pop())
+    for one in reversed([*goes[1:], *stays]):
+        if over <= 0:
+            break
+        killed.append(one)
+        over -= one.now
     return killed
-
-
-def _soon(alive: Iterable[Running], goes: Sequence[Running], step: float) -> int:
-    """Bytes within the time that a decision takes."""
-    hold = 1 + round(REACTION / step)
-    return sum(max(reserved(one, step)[:hold]) if one in goes else one.now for one in alive)
 
 
 def _said(start: Iterable[Unit], kill: Iterable[Running], limit: int) -> Iterable[str]:
