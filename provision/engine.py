@@ -162,16 +162,23 @@ def free(target: Target, seen: Look, tell: Tell, *, wait: bool) -> Look:
     return seen
 
 
-def apply(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> None:
+def apply(
+    target: Target,
+    seen: Look,
+    tell: Tell,
+    stop: Stop = NEVER,
+    files: Mapping[str, bytes] | None = None,
+) -> None:
     """Carry out the plan's first round, its reboot included.
 
+    `files`: sha256 → what it places beside wheels that were built here.
     Raises NotConverged when the round is blocked, before anything is done, and when it fails.
     """
     for change in seen.plan.now.blocked:
         raise NotConverged(f"{seen.plan.host}: {change.id}: {change.blocked}", hint=change.hint)
     watch = _watch(target, seen, tell, stop)
     feeds = _feed(target, seen, tell)
-    for sha256, content in _uploads(target, seen, tell):
+    for sha256, content in _uploads(target, seen, tell, files or {}):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
     stop.wait_for_answer()
@@ -266,12 +273,16 @@ def _restarted_enough(planned: Plan) -> NotConverged:
     )
 
 
-def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, bytes]]:
-    """What the round's actions need of us: uv's wheel, and those that were built here."""
+def _uploads(
+    target: Target, seen: Look, tell: Tell, files: Mapping[str, bytes]
+) -> Iterator[tuple[str, bytes]]:
+    """What the round's actions need of us: uv's wheel, those that were built here, and `files`."""
     for action in (action for change in seen.plan.now.changes for action in change.actions):
         if isinstance(action, Unpack):
             tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
             yield action.wheel, uv_wheel(target.want.uv.version, action.wheel)
+        elif isinstance(action, Place) and action.sha256 in files:
+            yield action.sha256, files[action.sha256]
         elif isinstance(action, Place):
             yield action.sha256, wheelhouse.content(target.want.wheelhouse, action.sha256)
 

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from provision import stack
 from provision.errors import ProvisionError, UsageError
 from provision.stack import Sha256, Table
 
@@ -95,6 +96,24 @@ def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> b
             f"{path}: is gone or damaged: its manifest states sha256 {sha256}",
             hint="take the manifest away, too, and build the wheel anew",
         )
+    return found
+
+
+def wanted(wheels: Iterable[Manifest], stacks: Iterable[str] = ()) -> list[Manifest]:
+    """Those that an environment of these stacks takes, on some Python; of all stacks without any.
+
+    Raises UsageError for a stack or lock that can't be read.
+    """
+    found: list[Manifest] = []
+    built = list(wheels)
+    for one in map(stack.load, [*stacks] or stack.names()):
+        for name, environment in one.environment.items():
+            for text in environment.wheels:
+                for python in environment.pythons:
+                    suits = Suits(versions=one.locks[name].versions(python), python=python)
+                    fits = fitting(built, text, suits)
+                    if isinstance(fits, Manifest) and fits not in found:
+                        found.append(fits)
     return found
 
 

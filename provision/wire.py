@@ -91,9 +91,10 @@ def get(transport: Transport, path: str) -> bytes:
     while (have := sum(map(len, parts))) < size:
         request = {"do": "get", "path": path, "from": have, "bytes": PART}
         said = _ask(transport, request, deadline=PUT_DEADLINE)
-        content, size = said.get("content"), said.get("size")
-        if not isinstance(content, str) or not isinstance(size, int):
+        content, whole = said.get("content"), said.get("size")
+        if not isinstance(content, str) or not isinstance(whole, int):
             raise ProvisionError(f"{transport.host}: {path}: can't be fetched: {shown(said)}")
+        size = whole
         parts.append(base64.b64decode(content))
         if size and not parts[-1]:
             raise ProvisionError(f"{transport.host}: {path}: ends before its end")

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-from packaging.version import Version
+from typing import Any
 
 from provision import TOOL
-from provision.facts import Compilers, Facts
+from provision.facts import Facts, Os
 from provision.plan import Action, Change, Place, Plan, Round, Run, Stage, Write
 from provision.resources import environment, site, uv
-from provision.resources.known import NotKnown, known
+from provision.resources.known import known
 from provision.target import Target
 from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 from wheels.profile import Prediction, Profile, predict
 from wheels.recipe import Recipe, label
-from wheels.remote.admission import Room
-from wheels.schedule import Schedule, simulate, static_jobs
+from wheels.remote.admission import Room, Unit
+from wheels.schedule import Schedule, exact, simulate, static_jobs
 
 ROOT = f"/var/lib/{TOOL}/builds"
 GIB = 2**30
@@ -34,6 +32,10 @@ BESIDE = 512 * 2**20
 """Bytes beside the compilers: ninja, the gates, the linker."""
 LONGEST = 86400.0
 """Seconds."""
+UNIT = f"{TOOL}-build"
+"""One build at a time on a host: its run holds the host's lock."""
+NOT_LOADED = 5
+"""systemctl's exit status for a unit that there is not."""
 BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);from wheels.remote.builder import main;"
     "sys.exit(main(sys.argv[2]))"
@@ -70,10 +72,12 @@ class Build:
     tree: str
     """Its folder on the build host."""
     version: str
+    versions: Mapping[str, str]
     archs: Mapping[str, str]
     room: Room
     why: str
     """Where the budget comes from."""
+    gate: bool
     jobs: int
     """Compilers that are started at most."""
     predictions: tuple[Prediction, ...]
@@ -83,7 +87,20 @@ class Build:
     """The wheel, where the wheelhouse has it already."""
 
 
-def plan(recipe: Recipe, profile: Profile | None, target: Target, facts: Facts, order: Order) -> Build:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Told:
+    """What was reckoned, for the build host."""
+
+    tree: str
+    archs: Sequence[str]
+    room: Room
+    jobs: int
+    predictions: Sequence[Prediction]
+
+
+def plan(
+    recipe: Recipe, profile: Profile | None, target: Target, facts: Facts, order: Order
+) -> Build:
     """What building this wheel on this host comes to. Raises NotKnown where a fact is missing."""
     os = known(facts.os, "os")
     archs = tuple(sorted(order.archs, key=lambda arch: tuple(map(int, arch.split(".")))))
@@ -111,6 +128,7 @@ def plan(recipe: Recipe, profile: Profile | None, target: Target, facts: Facts, 
     blocked, hint = _obstacle(recipe, target, facts)
     jobs = max(1, len(units)) if order.gate else static_jobs(units, room)
     uploads = {hashlib.sha256(one).hexdigest(): one for one in (order.source, order.code)}
+    told = _Told(tree=tree, archs=archs, room=room, jobs=jobs, predictions=predictions)
     change = Change(
         resource="wheel",
         subject=recipe.wheel,
@@ -118,7 +136,7 @@ def plan(recipe: Recipe, profile: Profile | None, target: Target, facts: Facts, 
         before="not built",
         after=f"{version} for {', '.join(archs)}",
         why="the wheelhouse has none that fits" if isinstance(found, Unfit) else "it was asked for",
-        actions=() if blocked else _actions(recipe, target, order, tree, archs, room, jobs, predictions),
+        actions=() if blocked else _actions(recipe, target, os, order, told),
         blocked=blocked,
         hint=hint,
     )
@@ -130,12 +148,14 @@ def plan(recipe: Recipe, profile: Profile | None, target: Target, facts: Facts, 
         ),
         tree=tree,
         version=version,
+        versions=order.versions,
         archs={arch: order.archs[arch] for arch in archs},
         room=room,
         why=why,
+        gate=order.gate,
         jobs=jobs,
         predictions=predictions,
-        schedule=simulate(units, room),
+        schedule=simulate(exact(units), room),
         uploads=uploads,
         there=None if isinstance(found, Unfit) else found,
     )
@@ -203,42 +223,106 @@ def _tools(recipe: Recipe, target: Target, facts: Facts) -> Iterable[Change]:
 
 
 def _actions(
-    recipe: Recipe,
-    target: Target,
-    order: Order,
-    tree: str,
-    archs: Sequence[str],
-    room: Room,
-    jobs: int,
-    predictions: Sequence[Prediction],
+    recipe: Recipe, target: Target, os: Os, order: Order, told: _Told
 ) -> tuple[Action, ...]:
-    want = target.want
-    home = recipe.toolkit.home
-    python = recipe.build.interpreter or f"{tree}/environment/bin/python"
-    env = environment.ENV | site.environment(want.site)
+    tree = told.tree
+    tool, lock = uv.path(target.want), f"{tree}/lock.txt"
+    env = environment.ENV | site.environment(target.want.site)
     make: tuple[Action, ...] = ()
     if order.lock is not None:
-        tool, lock = uv.path(want), f"{tree}/lock.txt"
-        install = (tool, "pip", "install", "--python", python, "--no-deps", "--require-hashes")
+        here = f"{tree}/environment"
+        venv = (tool, "venv", "--quiet", "--allow-existing", "--python", environment.INTERPRETER)
+        install = (
+            *(tool, "pip", "install", "--python", f"{here}/bin/python", "--no-deps"),
+            *("--require-hashes", "--only-binary", ":all:", "--requirements", lock),
+        )
         make = (
             Write(path=lock, content=order.lock),
-            Run(
-                argv=(
-                    *(tool, "venv", "--allow-existing", "--python", environment.INTERPRETER),
-                    f"{tree}/environment",
-                ),
-                env=env,
-            ),
-            Run(argv=(*install, "--only-binary", ":all:", "-r", lock), env=env, timeout=3600.0),
+            Run(argv=(*venv, here), env=env),
+            Run(argv=install, env=env, timeout=3600.0),
         )
-    text = json.dumps(
-        _told(recipe, order, python, home, archs, room, jobs, predictions), sort_keys=True
-    )
-    unit = f"{TOOL}-build"
+    files = {order.source: "source.tar.gz", order.code: "code.zip"}
+    content = json.dumps(_order(recipe, os, order, told), sort_keys=True)
+    worker = (*INTERPRETER, f"{tree}/code.zip", f"{tree}/order.json")
     return (
-        Place(sha256=hashlib.sha256(order.source).hexdigest(), path=f"{tree}/source.tar.gz"),
-        Place(sha256=hashlib.sha256(order.code).hexdigest(), path=f"{tree}/code.zip"),
+        *(
+            Place(sha256=hashlib.sha256(content).hexdigest(), path=f"{tree}/{name}")
+            for content, name in files.items()
+        ),
         *make,
-        Write(path=f"{tree}/order.json", content=text, mode=0o600),
-        *_contained(unit, room, (*INTERPRETER, f"{tree}/code.zip", f"{tree}/order.json"), facts_systemd=True),
+        Write(path=f"{tree}/order.json", content=content, mode=0o600),
+        *(_contained(worker, told.room) if os.systemd else (Run(argv=worker, timeout=LONGEST),)),
     )
+
+
+def _contained(worker: tuple[str, ...], room: Room) -> tuple[Action, ...]:
+    """The build in a unit of its own: where memory runs out all the same, it does so in there.
+
+    Another one of that name is what a run left that was killed.
+    """
+    most = room.budget + BESIDE
+    limits = {
+        "MemoryHigh": most - BESIDE // 2,  # on cgroup v2: slower before it is killed
+        "MemoryMax": most,
+        "MemorySwapMax": 0,
+        "OOMPolicy": "continue",
+        "Nice": 5,
+    }
+    words = [word for name, value in limits.items() for word in ("-p", f"{name}={value}")]
+    start = ("systemd-run", "--quiet", "--wait", "--pipe", "--collect", f"--unit={UNIT}")
+    return (
+        Run(argv=("systemctl", "stop", UNIT), accepts=(0, NOT_LOADED), timeout=120.0),
+        Run(argv=(*start, *words, *worker), timeout=LONGEST),
+    )
+
+
+def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
+    """What the builder on the host is told; see wheels/remote/builder.py."""
+    build, jobs = recipe.build, recipe.build.jobs
+    threads = min(recipe.threads, len(told.archs))
+    count = told.jobs * threads if jobs.means == "jobs*threads" else told.jobs
+    version = label(recipe, dict(order.versions))
+    guess = predict(
+        None, ["other"], archs=len(told.archs), threads=threads, compiler=recipe.toolkit.release
+    )
+    return {
+        "wheel": recipe.wheel,
+        "version": recipe.version,
+        "label": version,
+        "pins": dict(order.versions),
+        "archs": list(told.archs),
+        "python": build.interpreter or f"{told.tree}/environment/bin/python",
+        "backend": build.backend,
+        "home": _home(recipe, os, told.tree),
+        "links": dict(recipe.toolkit.links),
+        "env": {
+            **build.env,
+            build.label: version,
+            build.archs.variable: build.archs.text(tuple(told.archs)),
+            jobs.variable: str(count),
+            **({jobs.threads: str(threads)} if jobs.threads else {}),
+        },
+        "forbidden": list(build.forbidden),
+        "imports": list(recipe.checks.imports),
+        "kernels": order.kernels,
+        "gate": order.gate,
+        "budget": told.room.budget,
+        "declared": order.budget is not None,
+        "reserve": LEAST_RESERVE,
+        "cores": told.room.cores,
+        "units": {one.unit.name: _unit(one.unit) for one in told.predictions},
+        "guess": _unit(guess[0].unit),
+    }
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    return {"curve": unit.curve.to_json(), "cores": unit.cores}
+
+
+def _home(recipe: Recipe, os: Os, tree: str) -> str:
+    """CUDA_HOME on the host."""
+    place, inside, below = recipe.toolkit.home.partition("environment")
+    if place or not inside:
+        return recipe.toolkit.home
+    minor = ".".join(os.python.version.split(".")[:2])
+    return f"{tree}/environment/lib/python{minor}/site-packages{below}"

@@ -12,8 +12,15 @@ from packaging.version import Version as PythonVersion
 from pydantic import Field, model_validator
 
 from provision.errors import UsageError
-from provision.stack import EnvironmentName, Ordered, Release, RequirementText, Sha256, Table
-from provision.stack import validated
+from provision.stack import (
+    EnvironmentName,
+    Ordered,
+    Release,
+    RequirementText,
+    Sha256,
+    Table,
+    validated,
+)
 
 FOLDER = Path(__file__).parent / "recipes"
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]

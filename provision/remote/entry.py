@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from provision.remote.command import Failed
@@ -89,7 +90,7 @@ def _frame(frames: BinaryIO) -> bytes:
 
 def _get(request: Mapping[str, Any]) -> None:
     try:
-        with open(request["path"], "rb") as file:
+        with Path(request["path"]).open("rb") as file:
             file.seek(request["from"])
             content = file.read(request["bytes"])
             size = os.fstat(file.fileno()).st_size

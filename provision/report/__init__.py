@@ -157,6 +157,8 @@ class Report:
                 self._line(host, "✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":
                 self._line(host, "✗", "red", f"{event['id']}: {event['reason']}")
+            case "building" if event["kept"] or (event["now"] and not self._console.is_terminal):
+                self._line(host, "…", "cyan", event["text"])
             case "stale":
                 self.say(host, "another run came in between: planning anew")
             case "fetching":

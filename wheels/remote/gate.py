@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, cast
 
 SOCKET = "FIRSTLIGHT_GATE"
 """Environment variable that names the build's socket."""
@@ -43,15 +43,15 @@ def main(argv: list[str]) -> int:
     path = os.environ.get(SOCKET)
     unit = source(argv)
     if not path or unit is None:  # linking, --version
-        os.execv(nvcc, [nvcc, *argv])
+        os.execv(nvcc, [nvcc, *argv])  # noqa: S606 - an argument vector
     with socket.socket(socket.AF_UNIX) as peer:
         try:
             peer.connect(path)
         except OSError as error:
             sys.stderr.write(f"{path}: {error}: the build that this compiler belongs to is over\n")
             return 1
-        words = peer.makefile("rwb")
-        _say(words, {"unit": unit, "object": target(argv), "argv": argv, "cwd": os.getcwd()})
+        words = cast("IO[bytes]", peer.makefile("rwb"))
+        _say(words, {"unit": unit, "object": target(argv), "argv": argv, "cwd": str(Path.cwd())})
         while True:
             match _hear(words):
                 case {"do": "compile"}:
@@ -74,7 +74,7 @@ def target(argv: list[str]) -> str | None:
     return argv[argv.index("-o") + 1] if "-o" in argv[:-1] else None
 
 
-def _compile(command: list[str], peer: socket.socket, words: BinaryIO) -> dict[str, object]:
+def _compile(command: list[str], peer: socket.socket, words: IO[bytes]) -> dict[str, object]:
     """Run the compiler in a session of its own, and tell which: the build may stop or kill it."""
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=_first_to_die
@@ -83,7 +83,7 @@ def _compile(command: list[str], peer: socket.socket, words: BinaryIO) -> dict[s
     assert process.stderr  # noqa: S101 - piped
     said = bytearray()
 
-    def relay(pipe: BinaryIO) -> None:
+    def relay(pipe: IO[bytes]) -> None:
         while chunk := os.read(pipe.fileno(), 4096):
             sys.stderr.buffer.write(chunk)
             sys.stderr.flush()
@@ -116,12 +116,12 @@ def _first_to_die() -> None:
     Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_DIE))
 
 
-def _say(words: BinaryIO, message: dict[str, object]) -> None:
+def _say(words: IO[bytes], message: dict[str, object]) -> None:
     words.write(json.dumps(message).encode() + b"\n")
     words.flush()
 
 
-def _hear(words: BinaryIO) -> object:
+def _hear(words: IO[bytes]) -> object:
     """The build's next word, None when it is gone."""
     try:
         line = words.readline()

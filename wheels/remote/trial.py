@@ -107,7 +107,7 @@ def _lacking(have: Iterable[str], wanted: Sequence[str]) -> Iterator[str]:
 
 def _glibc(scratch: Path) -> str:
     """The least glibc that it runs on; '' where it needs none."""
-    needs = [()]
+    needs: list[tuple[int, ...]] = [()]
     for file in extensions.shared_objects(scratch):
         try:
             needs.append(dynamic.read(file.path).glibc)

@@ -119,7 +119,8 @@ def processors(cgroup: str, mountinfo: str, reader: Reader, affinity: int) -> in
     shares = []
     for kind, folder in _groups("cpu", cgroup, mountinfo):
         if kind == "cgroup2":
-            quota, period = ((reader(f"{folder}/cpu.max") or "max").split() + ["100000"])[:2]
+            quota, *rest = (reader(f"{folder}/cpu.max") or "max").split()
+            period = rest[0] if rest else "100000"
         else:
             quota = reader(f"{folder}/cpu.cfs_quota_us") or "-1"
             period = reader(f"{folder}/cpu.cfs_period_us") or "100000"
