@@ -146,8 +146,9 @@ class _Build:
 
     def _may_change(self) -> bool:
         """Whether the policy could say something new before the next unit ends."""
-        busy = sum(one.unit.cores for one in self.running.values() if not one.paused)
-        if self.waiting and busy < self.room.cores:
+        going = [one.seen() for one in self.running.values() if not one.paused]
+        busy = sum(one.unit.cores for one in going)
+        if self.waiting and busy < admission.processors(self.waiting.values(), going, self.room):
             return True
         most = sum(one.true.highest(one.done, one.true.duration) for one in self.running.values())
         return most > self.room.budget or any(one.paused for one in self.running.values())
