@@ -163,7 +163,9 @@ def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
 
 
 def _code(rows: Sequence[Finding]) -> int:
-    return DONE if all(row.ok for row in rows) else DIFFERENCES
+    from provision.checks.finding import Action, worst
+
+    return DONE if worst(rows) in (Action.NONE, Action.IGNORE) else DIFFERENCES
 
 
 def _awaited(row: Finding, seen: engine.Look) -> bool:

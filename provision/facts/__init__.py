@@ -24,6 +24,7 @@ from provision.facts.machine import (
     File,
     Iommu,
     Journal,
+    Limits,
     Memory,
     Os,
     Python,
@@ -41,6 +42,7 @@ from provision.facts.nvidia import (
     PciDevice,
     Toolkits,
     Topology,
+    Xid,
 )
 from provision.facts.packages import Apt, Dpkg, Package, Policy, Simulation, Source
 
@@ -65,6 +67,7 @@ __all__ = [
     "Journal",
     "Json",
     "Kernel",
+    "Limits",
     "Memory",
     "Module",
     "Moved",
@@ -83,6 +86,7 @@ __all__ = [
     "Unit",
     "Unknown",
     "WrongFacts",
+    "Xid",
     "parse",
 ]
 
@@ -125,9 +129,16 @@ class Facts:
     topology: Topology | Absent | Unknown
     pci: list[PciDevice] | Absent | Unknown
     """NVIDIA's devices on the bus, driver or not."""
+    device_files: list[str] | Absent | Unknown
+    """Names in /dev that begin with nvidia."""
+    xids: list[Xid] | Absent | Unknown
     iommu: Iommu | Absent | Unknown
+    acs: dict[str, bool] | Absent | Unknown
+    """PCI address of each bridge above NVIDIA's devices → it sends what they tell each other up
+    to the root complex."""
     secure_boot: SecureBoot | Absent | Unknown
     memory: Memory | Absent | Unknown
+    limits: Limits | Absent | Unknown
     disks: dict[str, Disk] | Absent | Unknown
     clock: Clock | Absent | Unknown
     toolkits: Toolkits | Absent | Unknown
