@@ -355,7 +355,12 @@ def test_pci_devices(tmp_path):
     (tmp_path / "0000:06:00.0/iommu_group/type").write_text("DMA-FQ\n")
     bridge, gpu = accepted("pci", pci.devices(tmp_path))
     assert bridge == facts.PciDevice(
-        slot="0000:06:00.0", device="10de:22a3", kind="0680", numa=None, driver="nvidia", iommu="DMA-FQ"
+        slot="0000:06:00.0",
+        device="10de:22a3",
+        kind="0680",
+        numa=None,
+        driver="nvidia",
+        iommu="DMA-FQ",
     )
     assert gpu == facts.PciDevice(
         slot="0000:c6:00.0", device="10de:2bb5", kind="0302", numa=1, driver=None, iommu=None
