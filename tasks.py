@@ -136,12 +136,32 @@ def history(_, host=None, group=None, run="", json=False):
     end(runs.history(host or (), group or (), run=run, json=json))
 
 
-@hosts_task("json", "verbose")
-def verify(_, host=None, group=None, json=False, verbose=False):
+@hosts_task(
+    "json",
+    "verbose",
+    record_baseline="first take each host as it is for right: its cards, slots, links, limits",
+)
+def verify(_, host=None, group=None, json=False, verbose=False, record_baseline=False):
     """Check hosts against their stack and expected hardware; exit 3 when something differs."""
     from provision.commands import hosts
 
-    end(hosts.verify(host or (), group or (), json=json, verbose=verbose))
+    end(
+        hosts.verify(
+            host or (),
+            group or (),
+            json=json,
+            verbose=verbose,
+            record_baseline=record_baseline,
+        )
+    )
+
+
+@hosts_task("json")
+def topology(_, host=None, group=None, json=False):
+    """Show how a host's GPUs are joined, and what that means for serving on them."""
+    from provision.commands import hosts
+
+    end(hosts.topology(host or (), group or (), json=json))
 
 
 @hosts_task("json")
@@ -221,6 +241,7 @@ def ssh(_, host="lab", command=""):
 
 
 namespace = Collection(
-    provision, plan, apply, cancel, rollback, history, verify, facts, lock, check_stack
+    *(provision, plan, apply, cancel, rollback, history, verify, topology, facts),
+    *(lock, check_stack),
 )
 namespace.add_collection(Collection("lab", up, down, status, ssh))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,17 +105,58 @@ def apply(file: Path, *, verbose: bool, wait: bool) -> int:
     return each(report, [saved["host"]], (), do, stop=stop)
 
 
-def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
-    """Check hosts; what is awaited or differs ends with code 3."""
+def verify(
+    hosts: Names, groups: Names, *, json: bool, verbose: bool, record_baseline: bool = False
+) -> int:
+    """Check hosts; what is awaited or differs ends with code 3.
+
+    With `record_baseline` each is first taken as it is, for all checks to come.
+    """
     report = Report(json=json, verbose=verbose)
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
         ready = get_ready(host, report)
-        rows = _rows(ready, look(ready, report))
+        seen = look(ready, report)
+        if record_baseline:
+            ready = _record(ready, seen, report)
+        rows = _rows(ready, seen)
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
+
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code
+
+
+def topology(hosts: Names, groups: Names, *, json: bool) -> int:
+    """Show how GPUs are joined, and what that means."""
+    report = Report(json=json)
+    found: dict[str, Any] = {}
+
+    def do(host: Host) -> int:
+        seen = look(get_ready(host, report), report)
+        from provision.facts import Topology
+        from provision.topology import meaning
+
+        there = seen.facts.topology
+        if not isinstance(there, Topology):
+            reason = there.reason or "there is no nvidia-smi"
+            raise ProvisionError(
+                f"{host.name}: how its GPUs are joined can't be told: {reason}",
+                hint=f"invoke verify --host {host.name}",
+            )
+        found[host.name] = {
+            "links": there.links,
+            "numa": there.numa,
+            "cpus": there.cpus,
+            "meaning": meaning(there),
+        }
+        if not json:
+            report.topology(host.name, there)
+        return DONE
 
     code = each(report, hosts, groups, do, found)
     if json:
@@ -154,6 +196,27 @@ def look(ready: Target, report: Report) -> engine.Look:
     if going_on := engine.going_on(seen):  # what is shown may change at any moment
         report.event(ready.host.name, going_on)
     return seen
+
+
+def _record(ready: Target, seen: engine.Look, report: Report) -> Target:
+    """The host with what it is now as its baseline.
+
+    Raises ProvisionError where GPUs are missing: recorded, they would never be missed again.
+    """
+    from provision import baseline
+    from provision.checks.recorded import record
+
+    name = ready.host.name
+    taken = record(name, seen.facts)
+    expected = ready.want.gpus.count if ready.want.gpus else len(taken.gpus)
+    if len(taken.gpus) != expected:
+        raise ProvisionError(
+            f"{name}: has {len(taken.gpus)} GPUs, and the inventory expects {expected}",
+            hint="mend the host, or the inventory, before recording it",
+        )
+    path = baseline.save(name, taken)
+    report.say(name, f"recorded as it is: {path}")
+    return replace(ready, want=replace(ready.want, baseline=taken))
 
 
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:

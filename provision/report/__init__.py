@@ -27,7 +27,7 @@ from provision.transport import Cost
 if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
     from provision.compatibility.row import Row
-    from provision.facts import Facts
+    from provision.facts import Facts, Topology
     from provision.history import Past
 
 RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs", 130: "cancelled"}
@@ -258,6 +258,12 @@ class Report:
         count = Counter(row.verdict.value for row in rows)
         verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
         self.say(name, verdict, "red" if count["violated"] else "green")
+
+    def topology(self, host: str, topology: Topology) -> None:
+        """How its GPUs are joined, and what that means."""
+        from provision.report.topology import drawing
+
+        self._console.print(drawing(host, topology))
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

@@ -6,6 +6,7 @@ import json
 import pytest
 from samples import DONE, END, RECORDED, START, WANT, events, probed, raw
 
+from provision import baseline
 from provision.commands import hosts as commands
 from provision.commands import lab as lab_commands
 from provision.commands import runs
@@ -145,6 +146,42 @@ def test_facts_for_people_name_every_collector(hosts, capsys):
     assert commands.facts(["a"], [], json=False) == 0
     out = capsys.readouterr().out
     assert [name for name in RECORDED["facts"] if name not in out] == []
+
+
+# --- topology, baseline ------------------------------------------------------------------------
+
+
+def test_topology_for_people_and_as_json(hosts, capsys):
+    hosts(a=[FINISHED], b=[FINISHED])
+    assert commands.topology(["a"], [], json=False) == 0
+    assert "→ tensor parallelism" in capsys.readouterr().out
+    assert commands.topology(["b"], [], json=True) == 0
+    data = json.loads(capsys.readouterr().out)["b"]
+    assert data["links"] == [["X", "PIX"], ["PIX", "X"]]
+    assert data["meaning"][0].startswith("tensor parallelism")
+
+
+def test_a_topology_that_can_t_be_told_ends_1_and_says_why(hosts, capsys):
+    hosts(a=[probed(topology={"status": "timeout", "reason": "no answer within 30 s"})])
+    assert commands.topology(["a"], [], json=False) == 1
+    assert "can't be told: no answer within 30 s" in capsys.readouterr().err
+
+
+def test_a_host_is_recorded_and_then_held_to_that(hosts, capsys):
+    hosts(a=[FINISHED])
+    assert commands.verify(["a"], [], json=False, verbose=True, record_baseline=True) == 0
+    out = capsys.readouterr().out
+    assert "recorded as it is" in out
+    assert "gpu.card  GPU 1: card GPU-" in out
+    assert len(baseline.load("a").gpus) == 2
+
+
+def test_a_host_without_all_its_gpus_is_not_recorded(hosts, capsys):
+    want = dataclasses.replace(WANT, gpus=WANT.gpus.model_copy(update={"count": 3}))
+    hosts(want=want, a=[FINISHED])
+    assert commands.verify(["a"], [], json=False, verbose=False, record_baseline=True) == 1
+    assert "a: has 2 GPUs, and the inventory expects 3" in capsys.readouterr().err
+    assert baseline.load("a") is None
 
 
 # --- runs ------------------------------------------------------------------------------------
