@@ -11,6 +11,7 @@ import pytest
 from provision import checks
 from tests.health import hosts
 from tests.health.faults import FAULTS
+from tests.infra import test_gpus, test_software
 
 HOSTS = (hosts.pcie, hosts.recorded, hosts.nvswitch)
 NAMED = re.compile(r"[a-z]+\.(?!service$|toml$)[a-z0-9_]+")
@@ -59,6 +60,13 @@ def test_every_check_is_turned_by_a_fault():
     turned = {row.partition(" ")[0] for fault in FAULTS.values() for row in fault.turns}
     left = {name for name in seen - turned if not OF_PLANNING.fullmatch(name)}
     assert left == set()
+
+
+def test_every_check_is_asked_by_tests_infra_too():
+    asked = {"gpu.count", *test_gpus.EACH.values(), *test_software.ASKED.values()}
+    turned = {row.partition(" ")[0] for fault in FAULTS.values() for row in fault.turns}
+    assert {name for name in turned - asked if not OF_PLANNING.fullmatch(name)} == set()
+    assert asked <= turned
 
 
 def test_there_are_as_many_faults_as_promised():
