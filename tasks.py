@@ -140,8 +140,19 @@ def history(_, host=None, group=None, run="", json=False):
     "json",
     "verbose",
     record_baseline="first take each host as it is for right: its cards, slots, links, limits",
+    active="also make the GPUs work: kernels, copies, all-reduces; they must be idle",
+    python="interpreter with torch for --active, instead of an environment's",
 )
-def verify(_, host=None, group=None, json=False, verbose=False, record_baseline=False):
+def verify(
+    _,
+    host=None,
+    group=None,
+    json=False,
+    verbose=False,
+    record_baseline=False,
+    active=False,
+    python="",
+):
     """Check hosts against their stack and expected hardware; exit 3 when something differs."""
     from provision.commands import hosts
 
@@ -152,6 +163,8 @@ def verify(_, host=None, group=None, json=False, verbose=False, record_baseline=
             json=json,
             verbose=verbose,
             record_baseline=record_baseline,
+            active=active,
+            python=python,
         )
     )
 

@@ -19,7 +19,10 @@ REPLAYS = 1.92
 """A minute and lane that a Gen5 link may have: DCGM's health check of PCIe."""
 STUCK = 90
 """Percent of utilisation that nobody causes: seen after collective operations that hang."""
-DAEMONS = frozenset({"nvidia-persistenced", "nv-hostengine", "dcgm-exporter", "nvidia-smi"})
+PERSISTENCED = "nvidia-persiste"
+IDLERS = frozenset(
+    {PERSISTENCED, "nv-hostengine", "dcgm-exporter", "nvidia-smi", "nv-fabricmanage"}
+)
 """Hold GPUs open and compute nothing; names as the kernel cuts them, at 15 characters."""
 RECOVERY = {
     "GPU Reset": Action.RESET,
@@ -41,9 +44,8 @@ SLOWDOWNS = {
 
 def check(want: Want, facts: Facts) -> list[Finding]:
     users = facts.gpu_users if isinstance(facts.gpu_users, list) else []
-    cut = {name[:15] for name in DAEMONS}
-    working = any(user.name not in cut for user in users)
-    held = any(user.name == "nvidia-persiste" for user in users)
+    working = any(user.name not in IDLERS for user in users)
+    held = any(user.name == PERSISTENCED for user in users)
     minutes = facts.boot.uptime / 60 if isinstance(facts.boot, Boot) else None
     rows = []
     for card in cards(want, facts):

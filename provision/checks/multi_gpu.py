@@ -48,6 +48,11 @@ def check(want: Want, facts: Facts) -> list[Finding]:
     return rows + ([] if all_nvlink(links) else [_iommu(facts), *_acs(facts)])
 
 
+def blocking(facts: Facts) -> list[Finding]:
+    """What stands between GPUs that meet over PCIe."""
+    return [row for row in (_iommu(facts), *_acs(facts)) if not row.ok]
+
+
 def all_nvlink(links: list[list[str]]) -> bool:
     """Every pair of GPUs is joined by NVLink."""
     return all(

@@ -106,11 +106,19 @@ def apply(file: Path, *, verbose: bool, wait: bool) -> int:
 
 
 def verify(
-    hosts: Names, groups: Names, *, json: bool, verbose: bool, record_baseline: bool = False
+    hosts: Names,
+    groups: Names,
+    *,
+    json: bool,
+    verbose: bool,
+    record_baseline: bool = False,
+    active: bool = False,
+    python: str = "",
 ) -> int:
     """Check hosts; what is awaited or differs ends with code 3.
 
-    With `record_baseline` each is first taken as it is, for all checks to come.
+    With `record_baseline` each is first taken as it is, for all checks to come. With `active`
+    GPUs are made to work, by an environment's interpreter or the one named.
     """
     report = Report(json=json, verbose=verbose)
     found: dict[str, Any] = {}
@@ -121,6 +129,8 @@ def verify(
         if record_baseline:
             ready = _record(ready, seen, report)
         rows = _rows(ready, seen)
+        if active:
+            rows += _tried(ready, seen, report, python)
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
@@ -217,6 +227,33 @@ def _record(ready: Target, seen: engine.Look, report: Report) -> Target:
     path = baseline.save(name, taken)
     report.say(name, f"recorded as it is: {path}")
     return replace(ready, want=replace(ready.want, baseline=taken))
+
+
+def _tried(ready: Target, seen: engine.Look, report: Report, python: str) -> list[Finding]:
+    """What GPUs do when they are made to work. Raises ProvisionError where they may not be."""
+    from provision import wire
+    from provision.checks import active
+    from provision.facts import WrongFacts
+    from provision.facts.trials import parse
+    from provision.resources.environment import interpreter
+
+    name = ready.host.name
+    if users := active.busy(seen.facts):
+        raise ProvisionError(
+            f"{name}: GPUs are in use by {', '.join(users)}, and active checks would disturb that",
+            hint="stop it first, or verify without --active",
+        )
+    chosen = python or interpreter(seen.facts, "torch")
+    if not chosen:
+        raise ProvisionError(
+            f"{name}: no environment there has torch", hint="name an interpreter: --python PATH"
+        )
+    report.say(name, f"making its GPUs work with {chosen}; up to a few minutes")
+    try:
+        trials = parse(wire.attempt(ready.transport, chosen))
+    except WrongFacts as error:
+        raise ProvisionError(f"{name}: {error.what}") from error
+    return active.check(ready.want, seen.facts, trials)
 
 
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:

@@ -184,10 +184,11 @@ def parse(raw: Json) -> Facts:
     answers = raw.get("facts")
     if not isinstance(answers, Mapping):
         raise WrongFacts(f"facts: expected a mapping of collectors, got {shown(answers)}")
-    return Facts(**{name: _answer(name, answers.get(name)) for name in _adapters()})
+    return Facts(**{n: answer(n, one, answers.get(n)) for n, one in _adapters().items()})
 
 
-def _answer(name: str, raw: Any) -> Any:  # noqa: ANN401 - each field has its own type
+def answer(name: str, adapter: TypeAdapter[Any], raw: Any) -> Any:  # noqa: ANN401 - of each type
+    """One collector's answer: its value, Absent or Unknown. Raises WrongFacts."""
     if raw is None:
         return Unknown("the probe did not say")
     if not isinstance(raw, Mapping):
@@ -195,7 +196,7 @@ def _answer(name: str, raw: Any) -> Any:  # noqa: ANN401 - each field has its ow
     match raw.get("status"):
         case "ok":
             try:
-                return _adapters()[name].validate_python(raw.get("value"))
+                return adapter.validate_python(raw.get("value"))
             except ValidationError as error:
                 first = error.errors()[0]
                 path = dotted((name, *first["loc"]))
