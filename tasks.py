@@ -136,12 +136,45 @@ def history(_, host=None, group=None, run="", json=False):
     end(runs.history(host or (), group or (), run=run, json=json))
 
 
-@hosts_task("json", "verbose")
-def verify(_, host=None, group=None, json=False, verbose=False):
+@hosts_task(
+    "json",
+    "verbose",
+    record_baseline="first take each host as it is for right: its cards, slots, links, limits",
+    active="also make the GPUs work: kernels, copies, all-reduces; they must be idle",
+    python="interpreter with torch for --active, instead of an environment's",
+)
+def verify(
+    _,
+    host=None,
+    group=None,
+    json=False,
+    verbose=False,
+    record_baseline=False,
+    active=False,
+    python="",
+):
     """Check hosts against their stack and expected hardware; exit 3 when something differs."""
     from provision.commands import hosts
 
-    end(hosts.verify(host or (), group or (), json=json, verbose=verbose))
+    end(
+        hosts.verify(
+            host or (),
+            group or (),
+            json=json,
+            verbose=verbose,
+            record_baseline=record_baseline,
+            active=active,
+            python=python,
+        )
+    )
+
+
+@hosts_task("json")
+def topology(_, host=None, group=None, json=False):
+    """Show how a host's GPUs are joined, and what that means for serving on them."""
+    from provision.commands import hosts
+
+    end(hosts.topology(host or (), group or (), json=json))
 
 
 @hosts_task("json")
@@ -324,17 +357,8 @@ def push(_, host=None, group=None):
 
 
 namespace = Collection(
-    provision,
-    plan,
-    apply,
-    cancel,
-    rollback,
-    history,
-    verify,
-    facts,
-    lock,
-    check_stack,
-    build_flash_attn,
+    *(provision, plan, apply, cancel, rollback, history, verify, topology, facts),
+    *(lock, check_stack, build_flash_attn),
 )
 namespace.add_collection(Collection("build", build))
 namespace.add_collection(Collection("wheels", list_, verify_wheels, prune, push))

@@ -178,12 +178,17 @@ class Inventory(Entry):
         return [self.hosts[name] for name in dict.fromkeys(names or [self.default])]
 
 
+def file() -> Path:
+    """The inventory in use: what FIRSTLIGHT_INVENTORY names, else ours."""
+    return Path(os.environ.get(VARIABLE) or FILE)
+
+
 def load(path: Path | None = None) -> Inventory:
     """Read the inventory: `path`, else the file that FIRSTLIGHT_INVENTORY names, else ours.
 
     Raises UsageError naming file, line and field.
     """
-    path = path or Path(os.environ.get(VARIABLE) or FILE)
+    path = path or file()
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

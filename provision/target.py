@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from provision import stack, wheelhouse
+from provision import baseline, stack, wheelhouse
 from provision.errors import ProvisionError, UsageError
 from provision.inventory import Host
 from provision.stack import Repository
@@ -50,6 +50,7 @@ def target(
         wheelhouse=wheelhouse.load(),
         repository=host.repository,
         site=host.site,
+        baseline=baseline.load(host.name),
     )
     transport = _transport(host, accept_new=accept_new)
     transport.begin()

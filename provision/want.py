@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from provision.baseline import Baseline
 from provision.inventory import Gpus, Site
 from provision.stack import DriverPackages, Repository, Stack, Uv
 from provision.wheelhouse import Manifest
@@ -25,6 +26,8 @@ class Want:
     """What was built and may join environments."""
     repository: Repository | None = None
     """Instead of the stack's own, such as a lab host's."""
+    baseline: Baseline | None = None
+    """What the host was like when somebody found it right."""
 
     def repository_for(self, os: Os) -> Repository | None:
         """The apt repository for a distribution, None where the stack knows none."""

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from provision import events
+from provision import events, trials
 from provision.errors import ProvisionError, shown
 from provision.transport import Transport
 
@@ -128,6 +128,11 @@ def history(transport: Transport, runs: int) -> list[dict[str, Any]]:
     request = {"do": "history", "runs": runs}
     events = _listed(transport, request, "events")
     return [event for event in events if isinstance(event, dict)]
+
+
+def attempt(transport: Transport, python: str) -> dict[str, Any]:
+    """Have the host's GPUs work, with an interpreter that has torch: the trials' JSON."""
+    return _ask(transport, trials.order(python), deadline=trials.deadline())
 
 
 def _frames(request: Mapping[str, Any], *more: bytes) -> bytes:

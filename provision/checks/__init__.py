@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from provision.checks import driver, environment, gpus, services, toolkits
+from provision.checks import (
+    access,
+    capacity,
+    driver,
+    environment,
+    gpus,
+    health,
+    machine,
+    multi_gpu,
+    services,
+    toolkits,
+    xids,
+)
 from provision.checks.finding import Action, Finding
 from provision.facts import Facts
 from provision.plan import Change, Plan
 from provision.want import Want
 
-ORDER = (driver, gpus, toolkits, environment, services)
+ORDER = (
+    *(driver, gpus, capacity, health, xids, multi_gpu, access),
+    *(toolkits, environment, services, machine),
+)
 
 
 def check(want: Want, facts: Facts, plan: Plan) -> list[Finding]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from provision.checks.finding import Action, Finding, compare, unknown
+from provision.checks.finding import Action, Finding, compare, judge, unknown
+from provision.compatibility.python import windows
 from provision.facts import Absent, Environment, Facts, Os, Unknown
 from provision.want import Want
 
@@ -34,7 +35,33 @@ def check(want: Want, facts: Facts) -> list[Finding]:
             )
         )
         rows += _files(name, there) if there and there.release else []
+        rows += _numba(name, have)
     return rows
+
+
+def _numba(name: str, have: dict[str, str]) -> list[Finding]:
+    """What is on the host, whatever the lock says: vLLM imports numba whenever it starts."""
+    mine, theirs = have.get("numba", ""), have.get("numpy")
+    end = windows().get(".".join(mine.split(".")[:2]))
+    if not theirs or not end:
+        return []
+    return [
+        judge(
+            "environment.numba",
+            name,
+            series(theirs) < series(end),
+            expected=f"below {end} for numba {mine}",
+            observed=theirs,
+            action=Action.PROVISION,
+            reason="Numba refuses it when it is imported, and vLLM with it",
+            noun="NumPy",
+        )
+    ]
+
+
+def series(version: str) -> tuple[int, ...]:
+    """Major and minor, which are all that Numba compares; the host said it, so it may be odd."""
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
 
 
 def _files(name: str, there: Environment) -> list[Finding]:

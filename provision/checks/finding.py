@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
@@ -11,12 +12,31 @@ class Action(Enum):
     """What answers a finding, from the lightest to the heaviest."""
 
     NONE = "none"
+    IGNORE = "ignore"
     BUILD = "build"
     PROVISION = "provision"
     RESTART = "restart"
     RESET = "reset"
     REBOOT = "reboot"
     INSPECT = "inspect"
+
+    @property
+    def advice(self) -> str:
+        """What somebody should do, in words."""
+        return ADVICE[self]
+
+
+ADVICE = {
+    Action.NONE: "nothing to do",
+    Action.IGNORE: "worth knowing, nothing to do",
+    Action.BUILD: "build what is awaited",
+    Action.PROVISION: "invoke provision",
+    Action.RESTART: "restart the service or the application",
+    Action.RESET: "reset the GPU while nothing uses it: nvidia-smi --gpu-reset --id=N",
+    Action.REBOOT: "reboot the host",
+    Action.INSPECT: "inspect it: no command mends this",
+}
+RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,15 +52,54 @@ class Finding:
     action: Action
     reason: str = ""
     """Why it matters, when it is not as expected."""
+    noun: str = ""
+    """What `id` is called in a sentence, where its last word does not do."""
 
     @property
     def ok(self) -> bool:
         """Observed as expected."""
         return self.action is Action.NONE
 
+    @property
+    def prose(self) -> str:
+        """As a sentence has it: "GPU 3: PCIe x8 instead of x16"."""
+        noun = self.noun or self.id.rpartition(".")[2].replace("_", " ")
+        said = self.observed if self.ok else f"{self.observed} instead of {self.expected}"
+        return f"{self.subject}: {noun} {said}"
+
     def to_data(self) -> dict[str, Any]:
         """As JSON."""
-        return {**asdict(self), "action": self.action.value, "ok": self.ok}
+        data = asdict(self)
+        del data["noun"]
+        return {**data, "action": self.action.value, "ok": self.ok, "text": self.prose}
+
+
+def worst(rows: Iterable[Finding]) -> Action:
+    """The heaviest action that any row asks for."""
+    return max((row.action for row in rows), key=RANK.__getitem__, default=Action.NONE)
+
+
+def judge(
+    id: str,  # noqa: A002 - the field's own name
+    subject: str,
+    well: bool,  # noqa: FBT001 - it is the question itself
+    *,
+    expected: object,
+    observed: object,
+    action: Action,
+    reason: str,
+    noun: str = "",
+) -> Finding:
+    """A finding that is right when `well`; `action` and `reason` are for when it is not."""
+    return Finding(
+        id=id,
+        subject=subject,
+        expected=str(expected),
+        observed=str(observed),
+        action=Action.NONE if well else action,
+        reason="" if well else reason,
+        noun=noun,
+    )
 
 
 def compare(
@@ -51,20 +110,29 @@ def compare(
     observed: object,
     action: Action,
     reason: str,
+    noun: str = "",
 ) -> Finding:
     """A finding that is right when both sides are equal."""
-    same = expected == observed
-    return Finding(
-        id=id,
-        subject=subject,
-        expected=str(expected),
-        observed=str(observed),
-        action=Action.NONE if same else action,
-        reason="" if same else reason,
+    return judge(
+        id,
+        subject,
+        expected == observed,
+        expected=expected,
+        observed=observed,
+        action=action,
+        reason=reason,
+        noun=noun,
     )
 
 
-def unknown(id: str, subject: str, *, expected: object, reason: str) -> Finding:  # noqa: A002
+def unknown(
+    id: str,  # noqa: A002 - the field's own name
+    subject: str,
+    *,
+    expected: object,
+    reason: str,
+    noun: str = "",
+) -> Finding:
     """What could not be found out is never taken for fine."""
     return Finding(
         id=id,
@@ -73,4 +141,10 @@ def unknown(id: str, subject: str, *, expected: object, reason: str) -> Finding:
         observed="unknown",
         action=Action.INSPECT,
         reason=reason,
+        noun=noun,
     )
+
+
+def unseen(answer: object) -> str:
+    """Why a fact is not there: the probe's reason, or that the host has no such thing."""
+    return getattr(answer, "reason", "") or "it is not on this host"

@@ -1,102 +1,100 @@
-"""One row per GPU that the inventory expects, and a few per GPU for its health.
-
-A link may run slower while a GPU idles, never narrower: width is compared, generation is not.
-Uncorrectable errors, pending and failed row remaps are NVIDIA's own criteria for a reset or a
-replacement (NVIDIA GPU Memory Error Management).
-"""
+"""Every GPU that the inventory or the baseline expects is there, and is the card expected."""
 
 from __future__ import annotations
 
-from provision.checks.finding import Action, Finding, compare, unknown
-from provision.facts import Facts, Gpu, Unknown
+from provision.checks.cards import Card, cards, slots
+from provision.checks.finding import Action, Finding, compare, unknown, unseen
+from provision.compatibility.seen import DISPLAY
+from provision.facts import Facts
 from provision.want import Want
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
-    expected = want.gpus.count if want.gpus else None
+    expected = want.gpus.count if want.gpus else len(slots(want))
     if not isinstance(facts.gpus, list):
-        reason = facts.gpus.reason if isinstance(facts.gpus, Unknown) else "there is no nvidia-smi"
+        reason = unseen(facts.gpus)
         return [
-            unknown("gpu.count", "host", expected=expected or "GPUs", reason=reason),
+            unknown("gpu.count", "host", expected=expected or "GPUs", reason=reason, noun="GPUs"),
             *(
-                unknown("gpu.present", f"GPU {index}", expected="present", reason=reason)
-                for index in range(expected or 0)
+                unknown("gpu.present", f"GPU {index}", expected="present", reason=reason, noun="")
+                for index in range(expected)
             ),
         ]
+    there = cards(want, facts)
     rows = []
-    if want.gpus:
+    if expected:
         rows.append(
             compare(
                 "gpu.count",
                 "host",
-                expected=want.gpus.count,
-                observed=len(facts.gpus),
+                expected=expected,
+                observed=len(there),
                 action=Action.INSPECT,
                 reason="the inventory expects another number of GPUs",
+                noun="GPUs",
             )
         )
-    by_index = {gpu.index: gpu for gpu in facts.gpus}
-    for index in sorted({*by_index, *range(expected or 0)}):
-        gpu = by_index.get(index)
-        rows += _rows(want, gpu) if gpu else [_absent(index)]
-    return rows
+    for card in there:
+        rows += _identity(want, card)
+    return rows + _missing(want, facts, there, expected)
 
 
-def _absent(index: int) -> Finding:
-    return Finding(
-        id="gpu.present",
-        subject=f"GPU {index}",
-        expected="present",
-        observed="absent",
-        action=Action.INSPECT,
-        reason="fallen off the bus, unseated or without power",
-    )
-
-
-def _width(gpu: Gpu, subject: str) -> Finding:
-    if gpu.link_width is None or gpu.link_width_max is None:
-        reason = "nvidia-smi does not tell the width of its PCIe link"
-        return unknown("gpu.link_width", subject, expected="full width", reason=reason)
-    return compare(
-        "gpu.link_width",
-        subject,
-        expected=f"x{gpu.link_width_max}",
-        observed=f"x{gpu.link_width}",
-        action=Action.INSPECT,
-        reason=f"slot {gpu.slot}: reseat the card or its riser",
-    )
-
-
-def _rows(want: Want, gpu: Gpu) -> list[Finding]:
-    subject = f"GPU {gpu.index}"
-    model = want.gpus.model if want.gpus else gpu.name
+def _identity(want: Want, card: Card) -> list[Finding]:
+    gpu, recorded = card.gpu, card.recorded
+    model = want.gpus.model if want.gpus else recorded.name if recorded else gpu.name
     rows = [
         compare(
             "gpu.present",
-            subject,
+            card.subject,
             expected=model,
             observed=gpu.name,
             action=Action.INSPECT,
             reason="another model than the inventory expects",
-        ),
-        _width(gpu, subject),
-        compare(
-            "gpu.persistence",
-            subject,
-            expected=True,
-            observed=gpu.persistence,
-            action=Action.RESTART,
-            reason="nvidia-persistenced does not hold this GPU",
-        ),
+            noun="model",
+        )
     ]
-    health = (
-        ("gpu.ecc_uncorrectable", gpu.ecc_uncorrectable, 0, Action.RESET, "memory errors"),
-        ("gpu.remap_pending", gpu.remap_pending, False, Action.RESET, "a row remap is pending"),
-        ("gpu.remap_failure", gpu.remap_failure, False, Action.INSPECT, "a row remap failed"),
-    )
-    rows += [
-        compare(name, subject, expected=good, observed=seen, action=action, reason=reason)
-        for name, seen, good, action, reason in health
-        if seen is not None  # a model without ECC has none of these
-    ]
+    if want.baseline:
+        rows.append(
+            compare(
+                "gpu.card",
+                card.subject,
+                expected=recorded.uuid if recorded else "no card in this slot",
+                observed=gpu.uuid,
+                action=Action.INSPECT,
+                reason=f"slot {gpu.slot}: not the card that was recorded; if it was exchanged on "
+                "purpose: invoke verify --record-baseline",
+            )
+        )
     return rows
+
+
+def _missing(want: Want, facts: Facts, there: list[Card], expected: int) -> list[Finding]:
+    """A row for each that does not answer, by its slot wherever that is known."""
+    recorded = list(slots(want))
+    seen = {card.gpu.slot for card in there}
+    gone = [(number, slot) for number, slot in enumerate(recorded) if slot not in seen]
+    silent = _on_the_bus(facts) - seen
+    first = max([len(recorded), *(card.number + 1 for card in there)])
+    others = range(first, first + expected - len(there) - len(gone))
+    unnamed = [*sorted(silent - set(recorded)), *("" for _ in others)]
+    gone += zip(others, unnamed, strict=False)
+    return [
+        Finding(
+            id="gpu.present",
+            subject=f"GPU {number}",
+            expected="present",
+            observed=f"absent{f' (slot {slot})' if slot else ''}",
+            action=Action.REBOOT if slot in silent else Action.INSPECT,
+            reason="the bus has it, the driver does not: see gpu.xid and the kernel's log"
+            if slot in silent
+            else "nothing on the bus: fallen off, unseated or without power",
+            noun="is",
+        )
+        for number, slot in gone
+    ]
+
+
+def _on_the_bus(facts: Facts) -> set[str]:
+    """Slots with a GPU of NVIDIA's, driver or not."""
+    found = facts.pci if isinstance(facts.pci, list) else []
+    return {device.slot for device in found if device.kind in DISPLAY}

@@ -1,8 +1,8 @@
-"""Every wanted toolkit's nvcc answers, in its own folder."""
+"""Every wanted toolkit's nvcc answers, in its own folder; `cuda` means one of them or nothing."""
 
 from __future__ import annotations
 
-from provision.checks.finding import Action, Finding, unknown
+from provision.checks.finding import Action, Finding, judge, unknown
 from provision.facts import Facts, Toolkits, Unknown
 from provision.want import Want
 
@@ -15,7 +15,23 @@ def check(want: Want, facts: Facts) -> list[Finding]:
             unknown("toolkit", f"CUDA {release}", expected=release, reason=reason)
             for release in wanted
         ]
-    return [_row(release, facts.toolkits.installed.get(release)) for release in wanted]
+    rows = [_row(release, facts.toolkits.installed.get(release)) for release in wanted]
+    return [*rows, _default(list(wanted), facts.toolkits.default)]
+
+
+def _default(wanted: list[str], path: str | None) -> Finding:
+    """What builds that ask for no toolkit by name would take."""
+    release = (path or "").partition("/cuda-")[2]
+    return judge(
+        "toolkit.default",
+        "/usr/local/cuda",
+        path is None or release in wanted,
+        expected=f"CUDA {' or '.join(wanted)}",
+        observed=path or "nothing",
+        action=Action.INSPECT,
+        reason="builds that don't set CUDA_HOME take it: update-alternatives --config cuda",
+        noun="means",
+    )
 
 
 def _row(release: str, nvcc: str | None) -> Finding:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,17 +105,68 @@ def apply(file: Path, *, verbose: bool, wait: bool) -> int:
     return each(report, [saved["host"]], (), do, stop=stop)
 
 
-def verify(hosts: Names, groups: Names, *, json: bool, verbose: bool) -> int:
-    """Check hosts; what is awaited or differs ends with code 3."""
+def verify(
+    hosts: Names,
+    groups: Names,
+    *,
+    json: bool,
+    verbose: bool,
+    record_baseline: bool = False,
+    active: bool = False,
+    python: str = "",
+) -> int:
+    """Check hosts; what is awaited or differs ends with code 3.
+
+    With `record_baseline` each is first taken as it is, for all checks to come. With `active`
+    GPUs are made to work, by an environment's interpreter or the one named.
+    """
     report = Report(json=json, verbose=verbose)
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
         ready = get_ready(host, report)
-        rows = _rows(ready, look(ready, report))
+        seen = look(ready, report)
+        if record_baseline:
+            ready = _record(ready, seen, report)
+        rows = _rows(ready, seen)
+        if active:
+            rows += _tried(ready, seen, report, python)
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
+
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code
+
+
+def topology(hosts: Names, groups: Names, *, json: bool) -> int:
+    """Show how GPUs are joined, and what that means."""
+    report = Report(json=json)
+    found: dict[str, Any] = {}
+
+    def do(host: Host) -> int:
+        seen = look(get_ready(host, report), report)
+        from provision.facts import Topology
+        from provision.topology import meaning
+
+        there = seen.facts.topology
+        if not isinstance(there, Topology):
+            reason = there.reason or "there is no nvidia-smi"
+            raise ProvisionError(
+                f"{host.name}: how its GPUs are joined can't be told: {reason}",
+                hint=f"invoke verify --host {host.name}",
+            )
+        found[host.name] = {
+            "links": there.links,
+            "numa": there.numa,
+            "cpus": there.cpus,
+            "meaning": meaning(there),
+        }
+        if not json:
+            report.topology(host.name, there)
+        return DONE
 
     code = each(report, hosts, groups, do, found)
     if json:
@@ -156,6 +208,54 @@ def look(ready: Target, report: Report) -> engine.Look:
     return seen
 
 
+def _record(ready: Target, seen: engine.Look, report: Report) -> Target:
+    """The host with what it is now as its baseline.
+
+    Raises ProvisionError where GPUs are missing: recorded, they would never be missed again.
+    """
+    from provision import baseline
+    from provision.checks.recorded import record
+
+    name = ready.host.name
+    taken = record(name, seen.facts)
+    expected = ready.want.gpus.count if ready.want.gpus else len(taken.gpus)
+    if len(taken.gpus) != expected:
+        raise ProvisionError(
+            f"{name}: has {len(taken.gpus)} GPUs, and the inventory expects {expected}",
+            hint="mend the host, or the inventory, before recording it",
+        )
+    path = baseline.save(name, taken)
+    report.say(name, f"recorded as it is: {path}")
+    return replace(ready, want=replace(ready.want, baseline=taken))
+
+
+def _tried(ready: Target, seen: engine.Look, report: Report, python: str) -> list[Finding]:
+    """What GPUs do when they are made to work. Raises ProvisionError where they may not be."""
+    from provision import wire
+    from provision.checks import active
+    from provision.facts import WrongFacts
+    from provision.facts.trials import parse
+    from provision.resources.environment import interpreter
+
+    name = ready.host.name
+    if users := active.busy(seen.facts):
+        raise ProvisionError(
+            f"{name}: GPUs are in use by {', '.join(users)}, and active checks would disturb that",
+            hint="stop it first, or verify without --active",
+        )
+    chosen = python or interpreter(seen.facts, "torch")
+    if not chosen:
+        raise ProvisionError(
+            f"{name}: no environment there has torch", hint="name an interpreter: --python PATH"
+        )
+    report.say(name, f"making its GPUs work with {chosen}; up to a few minutes")
+    try:
+        trials = parse(wire.attempt(ready.transport, chosen))
+    except WrongFacts as error:
+        raise ProvisionError(f"{name}: {error.what}") from error
+    return active.check(ready.want, seen.facts, trials)
+
+
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
     from provision import checks
 
@@ -163,7 +263,9 @@ def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
 
 
 def _code(rows: Sequence[Finding]) -> int:
-    return DONE if all(row.ok for row in rows) else DIFFERENCES
+    from provision.checks.finding import Action, worst
+
+    return DONE if worst(rows) in (Action.NONE, Action.IGNORE) else DIFFERENCES
 
 
 def _awaited(row: Finding, seen: engine.Look) -> bool:

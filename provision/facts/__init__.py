@@ -24,6 +24,7 @@ from provision.facts.machine import (
     File,
     Iommu,
     Journal,
+    Limits,
     Memory,
     Os,
     Python,
@@ -41,6 +42,7 @@ from provision.facts.nvidia import (
     PciDevice,
     Toolkits,
     Topology,
+    Xid,
 )
 from provision.facts.packages import Apt, Dpkg, Package, Policy, Simulation, Source
 
@@ -65,6 +67,7 @@ __all__ = [
     "Journal",
     "Json",
     "Kernel",
+    "Limits",
     "Memory",
     "Module",
     "Moved",
@@ -83,6 +86,7 @@ __all__ = [
     "Unit",
     "Unknown",
     "WrongFacts",
+    "Xid",
     "parse",
 ]
 
@@ -125,9 +129,16 @@ class Facts:
     topology: Topology | Absent | Unknown
     pci: list[PciDevice] | Absent | Unknown
     """NVIDIA's devices on the bus, driver or not."""
+    device_files: list[str] | Absent | Unknown
+    """Names in /dev that begin with nvidia."""
+    xids: list[Xid] | Absent | Unknown
     iommu: Iommu | Absent | Unknown
+    acs: dict[str, bool] | Absent | Unknown
+    """PCI address of each bridge above NVIDIA's devices → it sends what they tell each other up
+    to the root complex."""
     secure_boot: SecureBoot | Absent | Unknown
     memory: Memory | Absent | Unknown
+    limits: Limits | Absent | Unknown
     disks: dict[str, Disk] | Absent | Unknown
     clock: Clock | Absent | Unknown
     toolkits: Toolkits | Absent | Unknown
@@ -173,10 +184,11 @@ def parse(raw: Json) -> Facts:
     answers = raw.get("facts")
     if not isinstance(answers, Mapping):
         raise WrongFacts(f"facts: expected a mapping of collectors, got {shown(answers)}")
-    return Facts(**{name: _answer(name, answers.get(name)) for name in _adapters()})
+    return Facts(**{n: answer(n, one, answers.get(n)) for n, one in _adapters().items()})
 
 
-def _answer(name: str, raw: Any) -> Any:  # noqa: ANN401 - each field has its own type
+def answer(name: str, adapter: TypeAdapter[Any], raw: Any) -> Any:  # noqa: ANN401 - of each type
+    """One collector's answer: its value, Absent or Unknown. Raises WrongFacts."""
     if raw is None:
         return Unknown("the probe did not say")
     if not isinstance(raw, Mapping):
@@ -184,7 +196,7 @@ def _answer(name: str, raw: Any) -> Any:  # noqa: ANN401 - each field has its ow
     match raw.get("status"):
         case "ok":
             try:
-                return _adapters()[name].validate_python(raw.get("value"))
+                return adapter.validate_python(raw.get("value"))
             except ValidationError as error:
                 first = error.errors()[0]
                 path = dotted((name, *first["loc"]))

@@ -94,6 +94,18 @@ class Iommu:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a login may use; None is no limit."""
+
+    memlock: Int | None
+    """Bytes that may be locked into memory."""
+    nofile: Int | None
+    """Files that may be open: the hard limit, to which a server may raise its own."""
+    shm: Int | None
+    """Size of /dev/shm in bytes; None where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SecureBoot:
     enabled: bool
     enrolled: bool | None

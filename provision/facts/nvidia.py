@@ -48,6 +48,8 @@ class Driver:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
     index: Int
+    minor: Int | None
+    """Number of its device file, /dev/nvidiaN."""
     uuid: str
     name: str
     slot: str
@@ -65,12 +67,31 @@ class Gpu:
     ecc: bool | None
     ecc_uncorrectable: Int | None
     """Uncorrectable errors since the driver was loaded."""
+    ecc_uncorrectable_ever: Int | None
+    """Of the SRAM, over the card's life: memory that no remap mends."""
+    sram_threshold_exceeded: bool | None
+    remap_uncorrectable: Int | None
+    """Rows remapped over the card's life, for uncorrectable errors."""
     remap_pending: bool | None
     remap_failure: bool | None
+    retired_pages: Int | None
+    """What cards before Ampere do instead of remapping rows."""
+    retirement_pending: bool | None
+    slowdowns: list[str] | None
+    """Why its clocks are held back at this moment, such as hw_thermal_slowdown."""
     link_gen: Int | None
     link_gen_max: Int | None
+    """What GPU and slot could reach together."""
+    link_gen_gpu: Int | None
+    """What the GPU alone could."""
+    link_gen_host: Int | None
+    """What the slot alone could; virtual machines do not show it."""
     link_width: Int | None
     link_width_max: Int | None
+    replays: Int | None
+    """Packets that the link sent again since the driver was loaded."""
+    fabric: str | None
+    """How its registration with the NVSwitches went: Completed, In Progress …; None without."""
     utilisation: Int | None
     """Percent."""
     performance_state: str | None
@@ -105,6 +126,20 @@ class PciDevice:
     """Class in lower-case hex, such as 0302."""
     numa: Int | None
     driver: str | None
+    iommu: str | None
+    """How the IOMMU maps its addresses: identity, DMA, DMA-FQ …; None without one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Xid:
+    """What the driver reported to the kernel's log in this boot, each kind once per GPU."""
+
+    slot: str
+    """PCI address, such as 0000:06:00."""
+    code: Int
+    count: Int
+    text: str
+    """The last such line, from the number on."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

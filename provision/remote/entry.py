@@ -62,6 +62,10 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
             from provision.remote.lock import cancel
 
             _say({"cancelled": cancel(request["run"], request["by"])})
+        case "try":
+            from provision.remote.trials import attempt
+
+            _say(attempt(request["python"], request["script"], request["trials"]))
         case "history":
             from provision.remote.journal import latest
 

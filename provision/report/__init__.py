@@ -27,7 +27,7 @@ from provision.transport import Cost
 if TYPE_CHECKING:
     from provision.checks.finding import Finding  # read while the login is under way
     from provision.compatibility.row import Row
-    from provision.facts import Facts
+    from provision.facts import Facts, Topology
     from provision.history import Past
 
 RESULTS = {0: "done", 1: "failed", 2: "wrong input", 3: "differs", 130: "cancelled"}
@@ -211,15 +211,21 @@ class Report:
 
     def findings(self, host: str, rows: Sequence[Finding]) -> None:
         """What is not as expected, each with its action; and how many rows are."""
+        from provision.checks.finding import Action, worst  # while the login is under way
+
         wrong = [row for row in rows if not row.ok]
         for row in rows if self.verbose else wrong:
             mark, style = ("✓", "green") if row.ok else ("✗", "red")
-            text = f"{row.id} {row.subject}: expected {row.expected}, found {row.observed}"
-            self._line(host, mark, style, text)
+            if row.action is Action.IGNORE:
+                mark, style = "·", "cyan"
+            self._line(host, mark, style, f"{row.id}  {row.prose}")
             if not row.ok:
                 self._line(host, " ", "", f"  {row.reason} → {row.action.value}")
         verdict = f"{len(rows) - len(wrong)} of {len(rows)} checks as expected"
-        self.say(host, verdict, "red" if wrong else "green")
+        heaviest = worst(rows)
+        advice = f"; {heaviest.advice}" if wrong else ""
+        harmless = heaviest in (Action.NONE, Action.IGNORE)
+        self.say(host, f"{verdict}{advice}", "green" if harmless else "red")
 
     def ask(self, question: str) -> str:
         """The user's answer. Raises EOFError where nobody can be asked."""
@@ -254,6 +260,12 @@ class Report:
         count = Counter(row.verdict.value for row in rows)
         verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
         self.say(name, verdict, "red" if count["violated"] else "green")
+
+    def topology(self, host: str, topology: Topology) -> None:
+        """How its GPUs are joined, and what that means."""
+        from provision.report.topology import drawing
+
+        self._console.print(drawing(host, topology))
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

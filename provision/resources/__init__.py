@@ -71,7 +71,7 @@ QUERY: dict[str, Any] = {
     "packages": [],
     "policy": [],
     "files": [],
-    "units": [],
+    "units": ["nvidia-fabricmanager.service", "docker.service", "containerd.service"],
     "environments": {},
     "uv": [],
     "compilers": ["gcc", "g++", "make"],

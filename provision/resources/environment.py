@@ -104,6 +104,13 @@ def expected(lock: Lock, wheels: list[Manifest], python: str) -> dict[str, str]:
     return lock.versions(python) | {wheel.name: wheel.version for wheel in wheels}
 
 
+def interpreter(facts: Facts, distribution: str) -> str | None:
+    """Path of the first environment's interpreter that has a distribution; None without one."""
+    found = facts.environments if isinstance(facts.environments, dict) else {}
+    having = (name for name, one in found.items() if one and one.distributions.get(distribution))
+    return next((f"{ROOT}/{name}/current/bin/python" for name in having), None)
+
+
 def _reason(there: There | None, lock: Lock, wheels: list[Manifest], python: str) -> str:
     """Why a new release is needed; '' when it is not."""
     if there is None or there.release is None:

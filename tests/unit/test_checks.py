@@ -229,8 +229,9 @@ def test_without_expected_hardware_gpus_are_taken_as_they_are():
     assert all(row.ok for row in found.values())
 
 
+OTHER = "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"
 GPU_FAULTS = {
-    "another model": ({"name": "Other"}, "gpu.present", (MODEL, "Other", Action.INSPECT)),
+    "another model": ({"name": OTHER}, "gpu.present", (MODEL, OTHER, Action.INSPECT)),
     "a narrower link": ({"link_width": 8}, "gpu.link_width", ("x16", "x8", Action.INSPECT)),
     "no persistence": (
         {"persistence": False},
@@ -266,9 +267,8 @@ def test_a_link_that_runs_slower_while_idle_is_fine():
     assert all(row.ok for row in rows(cards=[(0, {"link_gen": 1, "link_gen_max": 5})]).values())
 
 
-@pytest.mark.parametrize("fields", [{"link_width": None}, {"link_width_max": None}])
-def test_a_link_whose_width_nobody_tells_is_inspected(fields):
-    row = rows(cards=[(0, fields)])["gpu.link_width", "GPU 0"]
+def test_a_link_whose_width_nobody_tells_is_inspected():
+    row = rows(cards=[(0, {"link_width": None})])["gpu.link_width", "GPU 0"]
     assert (row.observed, row.action) == ("unknown", Action.INSPECT)
     assert row.reason
 
@@ -343,13 +343,15 @@ def test_a_finding_is_right_when_both_sides_are_equal(expected, observed, action
 
 
 def test_a_finding_as_data():
-    data = unknown("gpu.count", "host", expected=8, reason="no answer").to_data()
+    row = unknown("gpu.link_width", "GPU 3", expected="x16", reason="no answer", noun="PCIe")
+    data = row.to_data()
     assert json.loads(json.dumps(data)) == {
-        "id": "gpu.count",
-        "subject": "host",
-        "expected": "8",
+        "id": "gpu.link_width",
+        "subject": "GPU 3",
+        "expected": "x16",
         "observed": "unknown",
         "action": "inspect",
         "reason": "no answer",
         "ok": False,
+        "text": "GPU 3: PCIe unknown instead of x16",
     }

@@ -32,6 +32,7 @@ def test_an_environment_as_locked_and_as_sealed():
     assert [(row.subject, row.observed, row.ok) for row in found.values()] == [
         ("main", f"{LOCKED} distributions as locked", True),
         (f"main {RELEASE}", "as sealed", True),
+        ("main", "2.2.6", True),
     ]
 
 

@@ -19,6 +19,7 @@ def test_two_h200():
     first, second = accepted("gpus", gpus.parse_gpus(said("nvidia-smi-h200x2.xml")))
     assert first == facts.Gpu(
         index=0,
+        minor=0,
         uuid="GPU-00000000-0000-0000-0000-00000000000a",
         name="NVIDIA H200",
         slot="0000:00:06.0",
@@ -31,12 +32,22 @@ def test_two_h200():
         persistence=True,
         ecc=True,
         ecc_uncorrectable=0,
+        ecc_uncorrectable_ever=0,
+        sram_threshold_exceeded=False,
+        remap_uncorrectable=0,
         remap_pending=False,
         remap_failure=False,
+        retired_pages=None,
+        retirement_pending=None,
+        slowdowns=[],
         link_gen=5,
         link_gen_max=5,
+        link_gen_gpu=5,
+        link_gen_host=None,
         link_width=16,
         link_width_max=16,
+        replays=3,
+        fabric="Completed",
         utilisation=0,
         performance_state="P0",
         recovery_action="None",
@@ -61,7 +72,7 @@ def test_values_that_the_gpu_does_not_have_are_none():
     value = gpus.parse_gpus(said("nvidia-smi-values-not-available.xml"))
     (gpu,) = accepted("gpus", value)
     known = {name for name in value[0] if getattr(gpu, name) is not None}
-    assert known == {"index", "uuid", "name", "slot", "link_width_max", "processes"}
+    assert known == {"index", "minor", "uuid", "name", "slot", "link_width_max", "processes"}
 
 
 def test_tags_of_older_drivers():
@@ -340,12 +351,19 @@ def test_pci_devices(tmp_path):
         device="0x153e",
         **{"class": "0x060400"},
     )
+    (tmp_path / "0000:06:00.0/iommu_group").mkdir()
+    (tmp_path / "0000:06:00.0/iommu_group/type").write_text("DMA-FQ\n")
     bridge, gpu = accepted("pci", pci.devices(tmp_path))
     assert bridge == facts.PciDevice(
-        slot="0000:06:00.0", device="10de:22a3", kind="0680", numa=None, driver="nvidia"
+        slot="0000:06:00.0",
+        device="10de:22a3",
+        kind="0680",
+        numa=None,
+        driver="nvidia",
+        iommu="DMA-FQ",
     )
     assert gpu == facts.PciDevice(
-        slot="0000:c6:00.0", device="10de:2bb5", kind="0302", numa=1, driver=None
+        slot="0000:c6:00.0", device="10de:2bb5", kind="0302", numa=1, driver=None, iommu=None
     )
 
 

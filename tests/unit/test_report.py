@@ -223,11 +223,11 @@ def finding(action, name="gpu.count"):
 def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
     rows = [finding(Action.INSPECT), finding(Action.NONE, "ok.row")]
     assert printed("findings", "h", rows).splitlines() == [
-        "  ✗ gpu.count host: expected 8, found 7",
+        "  ✗ gpu.count  host: count 7 instead of 8",
         "      one is missing → inspect",
-        "h  1 of 2 checks as expected",
+        "h  1 of 2 checks as expected; inspect it: no command mends this",
     ]
-    assert "  ✓ ok.row host" in printed("findings", "h", rows, verbose=True)
+    assert "  ✓ ok.row  host: row 7" in printed("findings", "h", rows, verbose=True)
 
 
 def test_the_cost_of_a_host(printed):

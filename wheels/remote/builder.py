@@ -18,6 +18,7 @@ from typing import Any
 
 from provision.remote.collectors.memory import available
 from provision.remote.command import ENV, Failed
+from provision.remote.lock import active, cancelled
 from wheels.remote import label, records, tree, trial
 from wheels.remote.server import Server
 
@@ -186,6 +187,8 @@ def _watch(
                         raise Failed(f"the build says {words!r}: what it makes is not wanted")
             if ended is not None:
                 return ended
+            if (run := active().get("run")) and cancelled(run):
+                raise Failed("it was asked to stop; what was compiled stays")
             if server:
                 server.turn()
             else:

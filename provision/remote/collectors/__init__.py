@@ -3,11 +3,13 @@
 from types import ModuleType
 
 from provision.remote.collectors import (
+    acs,
     apt,
     boot,
     clock,
     cloud_init,
     compilers,
+    device_files,
     disks,
     dpkg,
     driver,
@@ -19,6 +21,7 @@ from provision.remote.collectors import (
     journal,
     kept,
     kernel,
+    limits,
     memory,
     nvml,
     pci,
@@ -29,6 +32,7 @@ from provision.remote.collectors import (
     topology,
     units,
     uv,
+    xids,
 )
 
 COLLECTORS: list[ModuleType] = [
@@ -45,9 +49,13 @@ COLLECTORS: list[ModuleType] = [
     gpu_users,
     topology,
     pci,
+    device_files,
+    xids,
     iommu,
+    acs,
     secure_boot,
     memory,
+    limits,
     disks,
     clock,
     toolkits,

@@ -32,6 +32,16 @@ UNCORRECTABLE = (
     "double_bit/total",
 )
 """Counters of all generations; one GPU has some of them."""
+SRAM = UNCORRECTABLE[:3]
+REASON = re.compile(r"clocks_(?:event|throttle)_reason_(\w+)")
+"""Tags since driver 535, and before."""
+HELD_BACK = (
+    *("sw_power_cap", "hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"),
+    "sw_thermal_slowdown",
+)
+"""Reasons for lower clocks that are no choice of the user's, and not idleness."""
+
+RETIRED = ("multiple_single_bit", "double_bit")
 
 Element = ET.Element
 
@@ -75,6 +85,7 @@ def _log(said: Output) -> Element:
 def _gpu(index: int, gpu: Element) -> dict[str, Any]:
     return {
         "index": index,
+        "minor": _integer(gpu, "minor_number"),
         "uuid": _required(gpu, "uuid"),
         "name": _required(gpu, "product_name"),
         "slot": slot(gpu.get("id") or _required(gpu, "pci/pci_bus_id")),
@@ -83,7 +94,10 @@ def _gpu(index: int, gpu: Element) -> dict[str, Any]:
         "processes": _processes(gpu),
         **_memory(gpu),
         **_power(gpu),
+        "fabric": _text(gpu, "fabric/state"),
+        "slowdowns": _slowdowns(gpu),
         **_errors(gpu),
+        **_pages(gpu),
         **_link(gpu),
     }
 
@@ -107,14 +121,38 @@ def _power(gpu: Element) -> dict[str, Any]:
 
 
 def _errors(gpu: Element) -> dict[str, Any]:
-    counters = [_integer(gpu, f"ecc_errors/volatile/{name}") for name in UNCORRECTABLE]
-    known = [count for count in counters if count is not None]
     return {
         "ecc": _flag(gpu, "ecc_mode/current_ecc"),
-        "ecc_uncorrectable": sum(known) if known else None,
+        "ecc_uncorrectable": _sum(gpu, *(f"ecc_errors/volatile/{name}" for name in UNCORRECTABLE)),
+        "ecc_uncorrectable_ever": _sum(gpu, *(f"ecc_errors/aggregate/{name}" for name in SRAM)),
+        "sram_threshold_exceeded": _flag(gpu, "ecc_errors/aggregate/sram_threshold_exceeded"),
+    }
+
+
+def _pages(gpu: Element) -> dict[str, Any]:
+    counts = (f"retired_pages/{kind}_retirement/retired_count" for kind in RETIRED)
+    return {
+        "remap_uncorrectable": _integer(gpu, "remapped_rows/remapped_row_unc"),
         "remap_pending": _flag(gpu, "remapped_rows/remapped_row_pending"),
         "remap_failure": _flag(gpu, "remapped_rows/remapped_row_failure"),
+        "retired_pages": _sum(gpu, *counts),
+        "retirement_pending": _flag(gpu, "retired_pages/pending_retirement"),
     }
+
+
+def _slowdowns(gpu: Element) -> list[str] | None:
+    """None where nvidia-smi does not tell, as for most consumer cards of older drivers."""
+    told = gpu.find("clocks_event_reasons")
+    if told is None:
+        told = gpu.find("clocks_throttle_reasons")
+    reasons = {
+        match[1]: (one.text or "").strip()
+        for one in (told if told is not None else ())
+        if (match := REASON.fullmatch(one.tag))
+    }
+    if not any(reasons.get(name) in ("Active", "Not Active") for name in HELD_BACK):
+        return None
+    return [name for name in HELD_BACK if reasons.get(name) == "Active"]
 
 
 def _link(gpu: Element) -> dict[str, Any]:
@@ -122,8 +160,11 @@ def _link(gpu: Element) -> dict[str, Any]:
     return {
         "link_gen": _integer(gpu, f"{info}/pcie_gen/current_link_gen"),
         "link_gen_max": _integer(gpu, f"{info}/pcie_gen/max_link_gen"),
+        "link_gen_gpu": _integer(gpu, f"{info}/pcie_gen/max_device_link_gen"),
+        "link_gen_host": _integer(gpu, f"{info}/pcie_gen/max_host_link_gen"),
         "link_width": _integer(gpu, f"{info}/link_widths/current_link_width"),
         "link_width_max": _integer(gpu, f"{info}/link_widths/max_link_width"),
+        "replays": _integer(gpu, "pci/replay_counter"),
     }
 
 
@@ -159,6 +200,12 @@ def _number(gpu: Element, *paths: str) -> float | None:
 def _integer(gpu: Element, path: str) -> int | None:
     number = _number(gpu, path)
     return None if number is None else int(number)
+
+
+def _sum(gpu: Element, *paths: str) -> int | None:
+    """Of those counters that the GPU has; None where it has none of them."""
+    known = [count for path in paths if (count := _integer(gpu, path)) is not None]
+    return sum(known) if known else None
 
 
 def _flag(gpu: Element, path: str) -> bool | None:

@@ -43,6 +43,9 @@ def message(said: Output) -> str:
 
 
 def driver_version(text: str) -> str | None:
-    """The driver's version, even from XML that is cut short."""
-    match = re.search(r"<driver_version>\s*([\d.]+)\s*</driver_version>", text)
-    return match[1] if match else None
+    """The driver's version, even from XML that is cut short.
+
+    From branch 610 on nvidia-smi's table calls it KMD version; its XML may follow.
+    """
+    match = re.search(r"<(driver|kmd)_version>\s*([\d.]+)\s*</\1_version>", text)
+    return match[2] if match else None

@@ -35,6 +35,7 @@ def _device(path: Path) -> dict[str, Any]:
         "kind": _hex(path / "class")[:4],
         "numa": parse_node(read(path / "numa_node")),
         "driver": driver.readlink().name if driver.is_symlink() else None,
+        "iommu": read(path / "iommu_group/type"),
     }
 
 

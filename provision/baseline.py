@@ -1,0 +1,73 @@
+"""What a host was like when it was right: recorded once, compared ever after.
+
+Kept as `baselines/HOST.json` beside the inventory. It says what a model alone can't: which card
+sits in which slot, how wide that slot is, what power limit the owner set, how GPUs are joined.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from provision import inventory
+from provision.errors import ProvisionError, UsageError
+from provision.stack import validated
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Card(_Part):
+    """One GPU in its slot."""
+
+    slot: str
+    uuid: str
+    name: str
+    power_limit: float | None
+    """W."""
+    link_gen: int | None
+    """The most that GPU and slot reach together."""
+    link_width: int | None
+
+
+class Baseline(_Part):
+    """One host's GPUs, in nvidia-smi's order."""
+
+    gpus: tuple[Card, ...]
+    links: tuple[tuple[str, ...], ...] | None
+    """As `nvidia-smi topo -m` has them; None where it gave no matrix."""
+
+
+def place(host: str) -> Path:
+    """Where a host's baseline is kept."""
+    return inventory.file().parent / "baselines" / f"{host}.json"
+
+
+def load(host: str) -> Baseline | None:
+    """The recorded one, None where there is none. Raises UsageError for a file that is none."""
+    path = place(host)
+    if not path.is_file():
+        return None
+    hint = f"record it anew: invoke verify --host {host} --record-baseline"
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: can't be read: {error}", hint=hint) from error
+    try:
+        return validated(Baseline, data, path.name)
+    except UsageError as error:
+        raise UsageError(error.what, hint=hint) from error
+
+
+def save(host: str, baseline: Baseline) -> Path:
+    """Write a host's baseline; where it lies. Raises ProvisionError where that can't be."""
+    path = place(host)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(baseline.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ProvisionError(f"{path}: can't be written: {error}") from error
+    return path

@@ -1,0 +1,31 @@
+"""What of a host's facts is worth remembering as its baseline. Pure."""
+
+from __future__ import annotations
+
+from provision.baseline import Baseline, Card
+from provision.checks.finding import unseen
+from provision.errors import ProvisionError
+from provision.facts import Facts, Topology
+
+
+def record(host: str, facts: Facts) -> Baseline:
+    """A host's baseline. Raises ProvisionError where its GPUs can't be told."""
+    if not isinstance(facts.gpus, list) or not facts.gpus:
+        reason = "there are none" if isinstance(facts.gpus, list) else unseen(facts.gpus)
+        raise ProvisionError(
+            f"{host}: its GPUs can't be recorded: {reason}", hint=f"invoke verify --host {host}"
+        )
+    cards = tuple(
+        Card(
+            slot=gpu.slot,
+            uuid=gpu.uuid,
+            name=gpu.name,
+            power_limit=gpu.power_limit,
+            link_gen=gpu.link_gen_max,
+            link_width=gpu.link_width,
+        )
+        for gpu in facts.gpus
+    )
+    there = facts.topology
+    links = tuple(map(tuple, there.links)) if isinstance(there, Topology) else None
+    return Baseline(gpus=cards, links=links)

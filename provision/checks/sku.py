@@ -1,0 +1,42 @@
+"""What each model of GPU is made of: `skus/*.toml`, the source of every figure beside it."""
+
+from __future__ import annotations
+
+import tomllib
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from provision.stack import Table, validated
+
+FOLDER = Path(__file__).parent / "skus"
+
+
+class Sku(Table):
+    """One model, as its maker describes it."""
+
+    models: tuple[str, ...]
+    """Patterns (fnmatch) of names as nvidia-smi prints them."""
+    memory_gb: int
+    """As it is sold, in 10^9 bytes; the driver shows a little less or more."""
+    ecc: bool | None = None
+    """None where the maker leaves it to the owner."""
+    power_w: float
+    """Its own power limit, in W."""
+    link_gen: int
+    link_width: int
+    nvlink: bool | None = None
+    """All GPUs of a host are joined by it; None where that depends on bridges."""
+
+
+@cache
+def skus() -> tuple[Sku, ...]:
+    """All that there are. Raises UsageError naming file and field."""
+    files = sorted(FOLDER.glob("*.toml"))
+    return tuple(validated(Sku, tomllib.loads(path.read_text()), path.name) for path in files)
+
+
+def of(model: str) -> Sku | None:
+    """The one with this name, None where nobody wrote it down."""
+    found = (sku for sku in skus() for name in sku.models if fnmatchcase(model, name))
+    return next(found, None)

@@ -1,0 +1,131 @@
+"""What was recorded of a host: written, read, compared, and refused where it is none."""
+
+import dataclasses
+import json
+
+import pytest
+from samples import TIMEOUT, WANT, raw, seen
+
+from provision import baseline, checks, facts, inventory, planner
+from provision.checks.recorded import record
+from provision.checks.sku import FOLDER, of, skus
+from provision.errors import ProvisionError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def _beside(tmp_path, monkeypatch):
+    monkeypatch.setenv(inventory.VARIABLE, str(tmp_path / "inventory.yaml"))
+
+
+def wrong(taken, *edits):
+    """Rows that are not right on a host whose GPUs differ from what was recorded."""
+    found = raw()
+    for index, fields in edits:
+        found["facts"]["gpus"]["value"][index] |= fields
+    want = dataclasses.replace(WANT, baseline=taken)
+    rows = checks.check(want, facts.parse(found), planner.plan("h", want, found))
+    return {(row.id, row.subject) for row in rows if not row.ok}
+
+
+def test_what_is_recorded_is_read_back():
+    taken = record("h", seen())
+    path = baseline.save("h", taken)
+    assert path.parent.name == "baselines"
+    assert baseline.load("h") == taken
+    assert [card.slot for card in taken.gpus] == ["0000:06:00.0", "0000:07:00.0"]
+    assert taken.links == (("X", "PIX"), ("PIX", "X"))
+
+
+def test_a_host_that_nobody_recorded_has_none():
+    assert baseline.load("h") is None
+
+
+def test_it_is_written_over(tmp_path):
+    baseline.save("h", record("h", seen()))
+    other = record("h", seen(topology=TIMEOUT))
+    baseline.save("h", other)
+    assert baseline.load("h") == other
+    assert other.links is None
+
+
+def test_gpus_that_can_t_be_told_are_not_recorded():
+    with pytest.raises(ProvisionError, match=r"can't be recorded: no answer within 30 s"):
+        record("h", seen(gpus=TIMEOUT))
+    with pytest.raises(ProvisionError, match="there are none"):
+        record("h", seen(gpus={"status": "ok", "value": []}))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "can't be read"),
+        ("[1]", "valid dictionary"),
+        ('{"gpus": [], "links": null, "more": 1}', "more: "),
+        ('{"gpus": [{"slot": "x"}], "links": null}', r"gpus\.0\.uuid"),
+    ],
+)
+def test_a_file_that_is_no_baseline_is_refused_with_what_to_do(tmp_path, text, says):
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines/h.json").write_text(text)
+    with pytest.raises(UsageError, match=says) as caught:
+        baseline.load("h")
+    assert "h.json" in caught.value.what
+    assert "--record-baseline" in caught.value.hint
+
+
+def test_a_place_that_can_t_be_written(tmp_path):
+    (tmp_path / "baselines").write_text("a file")
+    with pytest.raises(ProvisionError, match=r"h\.json: can't be written"):
+        baseline.save("h", record("h", seen()))
+
+
+def test_a_slot_that_is_narrow_by_its_making_is_right_once_it_was_recorded():
+    narrow = (1, {"link_width": 8})
+    assert wrong(None, narrow) == {("gpu.link_width", "GPU 1")}
+    edited = raw()
+    edited["facts"]["gpus"]["value"][1]["link_width"] = 8
+    taken = record("h", facts.parse(edited))
+    assert wrong(taken, narrow) == set()
+    assert wrong(taken, (0, {"link_width": 8})) == {("gpu.link_width", "GPU 0")}
+
+
+def test_a_model_without_a_profile_is_known_once_it_was_recorded():
+    strange = [(index, {"name": "NVIDIA Unheard 1"}) for index in (0, 1)]
+    edited = raw()
+    for card in edited["facts"]["gpus"]["value"]:
+        card["name"] = "NVIDIA Unheard 1"
+    taken = record("h", facts.parse(edited))
+    rows = wrong(taken, *strange)
+    assert {name for name, _ in rows} == {"gpu.present"}  # the inventory names another model
+
+
+def test_every_profile_names_its_source_behind_every_figure():
+    for path in FOLDER.glob("*.toml"):
+        for line in path.read_text().splitlines()[1:]:
+            if not line.startswith("link_width"):  # stands with the generation above it
+                assert "  # " in line, f"{path.name}: {line}"
+
+
+@pytest.mark.parametrize(
+    ("model", "power", "generation"),
+    [
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 600, 5),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 300, 5),
+        ("NVIDIA L40S", 350, 4),
+    ],
+)
+def test_a_model_is_found_by_its_whole_name(model, power, generation):
+    found = of(model)
+    assert (found.power_w, found.link_gen) == (power, generation)
+
+
+def test_no_two_profiles_claim_a_model():
+    models = [model for sku in skus() for model in sku.models]
+    assert len(models) == len(set(models)) >= 10
+    assert of("NVIDIA L40") is None
+
+
+def test_a_baseline_is_plain_json():
+    taken = record("h", seen())
+    data = json.loads(baseline.save("h", taken).read_text())
+    assert data["gpus"][0]["link_width"] == 16
