@@ -183,12 +183,12 @@ def history(*names, run="", json=False):
 
 
 def test_what_was_done_as_json(hosts, capsys):
-    hosts(a=[json.dumps({"events": JOURNAL})], b=['{"events": []}'])
+    hosts(a=[json.dumps({"events": JOURNAL, "running": "r1"})], b=['{"events": []}'])
     assert history("a", "b", json=True) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["b"] == []
     (run,) = data["a"]
-    assert (run["run"], run["result"], run["steps"][0]["id"]) == ("r1", "no end", "a")
+    assert (run["run"], run["result"], run["steps"][0]["id"]) == ("r1", "going on", "a")
 
 
 @pytest.mark.parametrize(("run", "shown"), [("", 0), ("r1", 1)])
@@ -196,7 +196,7 @@ def test_what_was_done_for_people(hosts, capsys, run, shown):
     hosts(a=[json.dumps({"events": JOURNAL})])
     assert history("a", run=run) == 0
     out = capsys.readouterr().out
-    assert "no end, in a" in out
+    assert "died at a: it was killed" in out
     assert out.count("… a: no end") == shown
 
 

@@ -162,7 +162,7 @@ def test_a_run_that_is_going_on_is_a_fact(places):
 
 
 def test_a_run_that_does_not_say_who_it_is(places, monkeypatch):
-    monkeypatch.setattr(run_collector, "PATIENCE", 0.0)
+    monkeypatch.setattr(lock, "NAMELESS", 0.0)
     with lock.take_lock(), pytest.raises(Failed, match="does not say who it is"):
         run_collector.collect({})
 
