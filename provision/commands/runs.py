@@ -78,7 +78,7 @@ def rollback(
         if driver:
             _driver_back(ready, seen, report, tell, stop, plan=plan)
         elif plan:
-            report.plan(engine.back(ready, seen), commands=True)
+            report.plan(engine.back(ready), commands=True)
         elif not engine.switch_back(ready, seen, tell, stop).plan.empty:
             text = (
                 f"it is not as stack {ready.want.stack.name} wants: `invoke provision` mends that"

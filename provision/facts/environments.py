@@ -25,6 +25,17 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Sealed:
+    """A finished release that is not current."""
+
+    lock: str | None
+    wheels: dict[str, str | None]
+    python: str | None
+    intact: bool | None
+    """As for the current one; None where that one is as asked and this one was not looked at."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
     release: str | None
     """Name of the release that `current` points to; None before the first switch."""
@@ -43,6 +54,8 @@ class Environment:
     """Distributions that came later, looked for where the release is not intact."""
     broken: str | None
     """What Numba says when it is imported, where NumPy is among the moved and it refuses."""
+    older: dict[str, Sealed]
+    """Finished releases but for the current one."""
     releases: dict[str, str | None]
     """All that were begun → when each was sealed, in UTC as 2026-11-30T06:20:00.000Z; None: never.
     """

@@ -7,7 +7,7 @@ from samples import REPOSITORY, WANT, planned, raw, seen
 
 from provision import planner, stack
 from provision.inventory import Site
-from provision.plan import Discard, Feed, Place, Run, Seal, Switch, Write
+from provision.plan import Discard, Feed, Intact, Place, Run, Seal, Switch, Write
 from provision.resources import environment, nouveau, uv
 from provision.want import Want
 from provision.wheelhouse import Manifest
@@ -24,6 +24,10 @@ INTO = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requiremen
 def there(**fields):
     """The promise of what differs in the environment."""
     return {"environments": {"main": fields}}
+
+
+def at(minute):
+    return f"2026-11-30T06:{minute:02}:00.000Z"
 
 
 def distributions(**versions):
@@ -210,11 +214,84 @@ def test_a_host_that_reaches_no_index_is_fed():
     assert all("--no-index" in action.argv for action in installs)
 
 
+# --- one that is there already -----------------------------------------------------------------
+
+
+def sealed(**fields):
+    return {"lock": LOCK.sha256, "wheels": {}, "python": "3.11.2", "intact": True} | fields
+
+
+def gone_back(other=f"{HASH}-1", **fields):
+    """The promise that a release of another lock is current, and of one that lies beside it."""
+    return there(
+        release="old-1",
+        lock="0" * 64,
+        releases={f"{HASH}-1": at(1), "old-1": at(0), other: at(2)},
+        older={other: sealed(**fields)},
+    )
+
+
+def test_a_release_that_is_as_wanted_and_intact_is_switched_to_and_nothing_is_made():
+    (change,) = planned(environment, gone_back())
+    assert (change.before, change.why) == ("old-1", "the lock has changed")
+    assert change.after == f"{HASH}-1, which is there already"
+    assert change.actions == (
+        Intact(release=f"{ROOT}/releases/{HASH}-1"),
+        Switch(link=f"{ROOT}/current", target=f"releases/{HASH}-1"),
+    )
+    assert planned(environment, gone_back(), change.makes) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"lock": "1" * 64},
+        {"lock": None},
+        {"wheels": {"extension": SHA}},
+        {"python": "3.12.1"},
+        {"python": None},
+        {"intact": False},
+        {"intact": None},
+    ],
+    ids=[
+        *("another lock", "no manifest", "a wheel too many", "another Python", "no Python"),
+        *("changed since", "not looked at"),
+    ],
+)
+def test_one_that_is_not_is_not_switched_to(fields):
+    (change,) = planned(environment, gone_back(**fields))
+    assert change.after == f"{HASH}-2 (3 distributions)"
+    assert Intact not in kinds(change)
+
+
+def test_of_several_the_one_that_was_sealed_last_is_switched_to():
+    more = there(older={f"{HASH}-3": sealed(python="3.11.9")}, releases={f"{HASH}-3": at(3)})
+    (change,) = planned(environment, gone_back(), more)
+    assert change.after.startswith(f"{HASH}-3,")
+    assert change.makes["environments"]["main"]["python"] == "3.11.9"
+
+
+def test_a_release_that_was_never_finished_is_not_switched_to_whatever_is_said_of_it():
+    (change,) = planned(environment, gone_back(), there(releases={f"{HASH}-1": None}))
+    assert change.after.startswith(f"{HASH}-2 ")
+
+
+def test_the_release_that_is_switched_to_does_not_go_as_an_old_one():
+    more = {f"older-{number}": at(number + 10) for number in range(3)}
+    (change,) = planned(environment, gone_back(), there(releases=more))
+    *_, switch, discard = change.actions
+    assert switch.target == f"releases/{HASH}-1"
+    gone = [f"{ROOT}/releases/older-{number}" for number in range(2)]
+    assert list(discard.releases) == gone
+
+
+def test_a_host_is_told_what_the_wanted_release_may_be_called():
+    asked = environment.query(wanting("extension==1"))["environments"]["main"]
+    other = environment.identity(LOCK, [EXTENSION])[:12]  # it fits one of the Pythons alone
+    assert asked == {"root": ROOT, "wanted": sorted([HASH, other])}
+
+
 # --- which of the old ones go ------------------------------------------------------------------
-
-
-def at(minute):
-    return f"2026-11-30T06:{minute:02}:00.000Z"
 
 
 def with_releases(current, releases, **fields):
