@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
+from provision.facts.kinds import Int
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileChange:
@@ -54,6 +56,10 @@ class Environment:
     """Distributions that came later, looked for where the release is not intact."""
     broken: str | None
     """What Numba says when it is imported, where NumPy is among the moved and it refuses."""
+    sizes: dict[str, Int]
+    """The current release → bytes of its files."""
+    stored: list[str]
+    """What releases are made from: `locks/…`, `wheels/…` and `feed/…` beside them."""
     older: dict[str, Sealed]
     """Finished releases but for the current one."""
     releases: dict[str, str | None]

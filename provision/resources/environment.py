@@ -16,6 +16,7 @@ from provision.facts import Environment as There
 from provision.facts import Facts
 from provision.plan import Action, Change, Feed, Intact, Place, Run, Seal, Stage, Switch, Write
 from provision.promises import UNSEEN
+from provision.remote.paths import ENVIRONMENTS
 from provision.resources import releases, site, uv
 from provision.resources.known import known
 from provision.stack import Environment, Lock
@@ -24,7 +25,7 @@ from provision.wheelhouse import Manifest, Unfit, fitting
 
 NAME = "environment"
 STAGE = Stage.RUNTIME
-ROOT = f"/opt/{TOOL}/environments"
+ROOT = str(ENVIRONMENTS)
 INTERPRETER = "/usr/bin/python3"
 """The system's own: uv's Pythons come from a download site that many hosts can't reach, and the
 system's headers (python3-dev) fit no other."""
@@ -157,6 +158,7 @@ def _release(
     versions, joined = expected(lock, wheels, python), _joined(wheels)
     root = f"{ROOT}/{name}"
     actions: tuple[Action, ...]
+    made = False
     if there and (release := releases.ready(there, lock, joined, python)):
         python = there.older[release].python or python
         after = f"{release}, which is there already"
@@ -167,7 +169,11 @@ def _release(
         after = f"{release} ({len(versions)} distributions)"
         seal = Seal(release=path, lock=lock.sha256, python=python, versions=versions, wheels=joined)
         actions = (*_install(want, root, path, lock, python, wheels), seal)
+        made = True
     litter, old = releases.leftovers(there, release)
+    needed = releases.made_from(lock.sha256, joined.values(), feed=want.site.feed)
+    beside = releases.needless(there, needed, old)
+    stored = {*(there.stored if there else ()), *(needed if made else ())} - {*beside}
     return Change(
         resource=NAME,
         subject=name,
@@ -179,7 +185,7 @@ def _release(
             *releases.discard(root, litter),
             *actions,
             Switch(link=f"{root}/current", target=f"releases/{release}"),
-            *releases.discard(root, old),
+            *releases.discard(root, old, beside),
         ),
         makes={
             "environments": {
@@ -194,6 +200,8 @@ def _release(
                     "moved": dict.fromkeys(there.moved if there else ()),
                     "broken": None,
                     "releases": {**dict.fromkeys([*litter, *old]), release: UNSEEN},
+                    "sizes": {},
+                    "stored": sorted(stored),
                     "older": {},
                 }
             }

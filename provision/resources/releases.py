@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from provision.facts import Environment as There
 from provision.facts import Sealed
@@ -67,7 +68,26 @@ def leftovers(there: There | None, release: str) -> tuple[list[str], list[str]]:
     return [name for name, at in others.items() if at is None], old
 
 
-def discard(root: str, names: list[str]) -> tuple[Discard, ...]:
-    """The action that removes releases, if there are any."""
+def made_from(lock: str, wheels: Iterable[str | None], *, feed: bool) -> set[str]:
+    """What a release of a lock and wheels of our own (sha256) is made from, as facts name it."""
+    names = {f"locks/{lock[:12]}.txt", *(f"wheels/{wheel[:12]}" for wheel in wheels if wheel)}
+    return names | {f"feed/{lock[:12]}"} if feed else names
+
+
+def needless(there: There | None, needed: set[str], gone: list[str]) -> list[str]:
+    """What lies beside them that neither the next release needs nor one that stays."""
+    if there is None:
+        return []
+    stay: list[There | Sealed] = [there]
+    stay += [one for name, one in there.older.items() if name not in gone]
+    for one in stay:
+        if one.lock:
+            needed = needed | made_from(one.lock, one.wheels.values(), feed=True)
+    return sorted(set(there.stored) - needed)
+
+
+def discard(root: str, names: list[str], beside: Iterable[str] = ()) -> tuple[Discard, ...]:
+    """The action that removes releases and what lies beside them, if there is any of it."""
     paths = tuple(f"{root}/releases/{name}" for name in sorted(names))
-    return (Discard(releases=paths),) if paths else ()
+    more = tuple(f"{root}/{one}" for one in beside)
+    return (Discard(releases=paths, beside=more),) if paths or more else ()

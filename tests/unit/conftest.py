@@ -92,6 +92,8 @@ def places(tmp_path, monkeypatch):
         CANCEL=tmp_path / "run" / "cancel.json",
         LOG=tmp_path / "log",
         JOURNAL=tmp_path / "log" / "journal.jsonl",
+        BLOBS=tmp_path / "blobs",
+        ENVIRONMENTS=tmp_path / "environments",
     )
     for module in (paths, apply, journal, lock, runner):
         for name, path in vars(moved).items():

@@ -54,6 +54,8 @@ def test_environments(root):
             moved={},
             broken=None,
             older={},
+            sizes={"abc-2": 2 * len(release.GUARD)},
+            stored=[],
             releases={"abc-1": None, "abc-2": "2023-11-14T22:13:20.000Z"},
         ),
         "other": None,
@@ -146,6 +148,13 @@ def test_a_current_that_leads_elsewhere_is_no_release_of_ours(root):
     found = described(root)
     assert (found.release, found.lock) == (None, None)
     assert "abc-2" in found.releases
+
+
+def test_what_releases_are_made_from_is_told(root):
+    for name in ("locks/00ff.txt", "wheels/1111/a.whl", "feed/00ff/a.whl", "feed/00fe/a.whl"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    assert described(root).stored == ["feed/00fe", "feed/00ff", "locks/00ff.txt", "wheels/1111"]
 
 
 @pytest.fixture

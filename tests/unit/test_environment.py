@@ -357,3 +357,66 @@ def test_litter_goes_first_old_releases_last_and_the_current_one_never(
     assert isinstance(change.actions[end - bool(last)], Switch)
     promised = change.makes["environments"]["main"]["releases"]
     assert {name for name, when in promised.items() if when is None} == {*first, *last}
+
+
+# --- what they are made from -------------------------------------------------------------------
+
+
+def of(lock, *wheels):
+    """What a release of a lock and such wheels is made from."""
+    return {
+        f"locks/{lock[:12]}.txt",
+        f"feed/{lock[:12]}",
+        *(f"wheels/{one[:12]}" for one in wheels),
+    }
+
+
+OLD, OLDER, GONE = "1" * 64, "2" * 64, "3" * 64
+LYING = of(OLD, "a" * 64) | of(OLDER, "b" * 64) | of(GONE, "c" * 64) | {f"locks/{HASH}.txt"}
+
+
+def lying(*, kept):
+    """The promise that all that lies there, of which releases of these locks stay."""
+    names = {f"old-{number}": lock for number, lock in enumerate(kept, 1)}
+    older = {name: sealed(lock=lock, wheels={"x": "b" * 64}) for name, lock in names.items()}
+    current = {"release": f"{HASH}-1", "lock": OLD, "wheels": {"x": "a" * 64}}
+    past = {f"{HASH}-1": at(9), **{name: at(1) for name in names}}
+    return there(**current, releases=past, older=older, stored=sorted(LYING))
+
+
+@pytest.mark.parametrize(
+    ("kept", "gone"),
+    [
+        ([OLDER], of(GONE, "c" * 64)),
+        ([], of(GONE, "c" * 64) | of(OLDER, "b" * 64)),
+    ],
+    ids=["two stay", "one stays"],
+)
+def test_locks_wheels_and_feeds_go_that_no_release_needs_that_stays(kept, gone):
+    (change,) = planned(environment, lying(kept=kept))
+    *_, discard = change.actions
+    assert discard == Discard(releases=(), beside=tuple(f"{ROOT}/{one}" for one in sorted(gone)))
+    assert change.makes["environments"]["main"]["stored"] == sorted(LYING - gone)
+    assert planned(environment, lying(kept=kept), change.makes) == []
+
+
+def test_what_a_release_that_goes_was_made_from_goes_with_it():
+    later = there(releases={"old-2": at(2)})
+    (change,) = planned(environment, lying(kept=[OLDER]), later)
+    *_, discard = change.actions
+    gone = of(OLDER, "b" * 64) | of(GONE, "c" * 64)
+    assert discard.releases == (f"{ROOT}/releases/old-1",)
+    assert discard.beside == tuple(f"{ROOT}/{one}" for one in sorted(gone))
+
+
+@pytest.mark.parametrize("feed", [True, False])
+def test_what_comes_with_a_new_release_is_promised(feed):
+    want = dataclasses.replace(wanting("extension==1"), site=Site(feed=feed))
+    (change,) = planned(environment, {"environments": {"main": None}}, want=want)
+    made = of(LOCK.sha256, SHA) - ({f"feed/{HASH}"} if not feed else set())
+    assert change.makes["environments"]["main"]["stored"] == sorted(made)
+
+
+def test_with_one_that_is_there_already_nothing_comes():
+    (change,) = planned(environment, gone_back(), there(stored=[]))
+    assert change.makes["environments"]["main"]["stored"] == []

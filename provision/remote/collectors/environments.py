@@ -23,6 +23,8 @@ NAME = "environments"
 KEYS = ("lock", "python", "files")
 SEALED = ("lock", "wheels", "python")
 """What of a manifest is told."""
+STORES = ("feed", "locks", "wheels")
+"""Folders beside the releases, of what those are made from."""
 NOTHING: dict[str, Any] = {
     "release": None,
     "lock": None,
@@ -33,6 +35,7 @@ NOTHING: dict[str, Any] = {
     "distributions": {},
     "moved": {},
     "broken": None,
+    "sizes": {},
 }
 """What is current before the first switch."""
 NAMED = 20
@@ -70,12 +73,13 @@ def describe(root: Path, wanted: Sequence[str]) -> dict[str, Any] | None:
         for other, at in releases.items()
         if at and other != name
     }
-    return {**found, "releases": releases, "older": older}
+    stored = [f"{kind}/{one}" for kind in STORES for one in names(root / kind)]
+    return {**found, "releases": releases, "older": older, "stored": stored}
 
 
 def _older(folder: Path, *, closely: bool) -> dict[str, Any]:
     manifest = parse_manifest(read(folder / sealed.MANIFEST))
-    intact = sealed.intact(folder, manifest["files"]) if closely else None
+    intact = sealed.intact(sealed.listing(folder)[0], manifest["files"]) if closely else None
     return {**{name: manifest[name] for name in SEALED}, "intact": intact}
 
 
@@ -96,7 +100,8 @@ def spelt(at: float) -> str:
 def _release(folder: Path) -> dict[str, Any]:
     manifest = parse_manifest(read(folder / sealed.MANIFEST))
     site = _site(folder / "lib")
-    intact = sealed.intact(folder, manifest["files"])
+    lines, size = sealed.listing(folder)
+    intact = sealed.intact(lines, manifest["files"])
     since = _sealed_at(folder)
     moved = {} if intact or since is None else _moved(site, since)
     return {
@@ -107,6 +112,7 @@ def _release(folder: Path) -> dict[str, Any]:
         "distributions": sealed.parse_distributions(os.listdir(site)),  # noqa: PTH208
         "moved": moved,
         "broken": _broken(folder, site) if "numpy" in moved else None,
+        "sizes": {folder.name: size},
     }
 
 
