@@ -7,6 +7,7 @@ by another release, never in place. One that is there and still as wanted is not
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -47,6 +48,30 @@ def query(want: Want) -> dict[str, Any]:
             for name in want.stack.environment
         }
     }
+
+
+def room(want: Want, facts: Facts) -> Iterator[tuple[str, float, str]]:
+    """What releases take that are still to be made: mount, GiB, and for what.
+
+    One of the same lock is as large as the one there; a first one fills uv's cache, too. What one
+    that was cut off has taken already is not known: then nothing is said. Raises NotKnown as
+    planning does.
+    """
+    there = known(facts.environments, "environments")
+    for change in plan(want, facts):
+        seal = next((action for action in change.actions if isinstance(action, Seal)), None)
+        name = change.subject
+        now = there.get(name)
+        past = now.releases.values() if now else ()
+        if seal is None or None in past:
+            continue
+        figure = want.stack.environment[name].space_gib
+        measured = now.sizes.get(now.release or "", 0) / 2**30 if now else None
+        size = measured if now and now.lock == seal.lock else figure or measured
+        if size:
+            yield "/opt", size, f"a release of environment {name}"
+            if not past:
+                yield "/var", size, f"uv's cache of {name}"
 
 
 def _identities(want: Want, name: str) -> set[str]:
