@@ -176,8 +176,9 @@ def test_a_switch_that_did_not_happen_is_an_error_whatever_the_run_said():
     )
 
 
-def rollback(*names, driver=False, plan=False, wait=False):
-    return runs.rollback(names, (), driver=driver, plan=plan, verbose=False, wait=wait)
+def rollback(*names, driver=False, plan=False, json=False, wait=False):
+    options = {"driver": driver, "plan": plan, "json": json, "wait": wait}
+    return runs.rollback(names, (), verbose=False, **options)
 
 
 WANTS_MORE = "it is not as stack lab wants: `invoke provision` mends that"
@@ -198,6 +199,17 @@ def test_a_rollback_is_shown_before_it_is_done(hosts, capsys):
     out = capsys.readouterr().out
     assert "cab0508cf67a-1 → old-1" in out
     assert "hold /opt/firstlight/environments/main/releases/old-1 to what it was" in out
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_rollback_as_json(hosts, capsys, done):
+    hosts(a=[BEFORE, BEFORE, *([events(*WHOLE_RUN), UNLIKE] if done else [])])
+    assert rollback("a", plan=not done, json=True) == 0
+    data = json.loads(capsys.readouterr().out)["a"]
+    ((change, *_), *_) = data["plan"]["rounds"]
+    assert (change["before"], len(data["runs"])) == (
+        ("old-1", 1) if done else ("cab0508cf67a-1", 0)
+    )
 
 
 def test_a_host_without_a_release_to_go_back_to_ends_1(hosts, capsys):
