@@ -59,12 +59,16 @@ def end(code):
         raise Exit(code=code)
 
 
-@hosts_task("verbose", "accept-new-host-key")
-def provision(_, host=None, group=None, verbose=False, accept_new_host_key=False):
+@hosts_task("json", "verbose", "accept-new-host-key")
+def provision(_, host=None, group=None, json=False, verbose=False, accept_new_host_key=False):
     """Bring hosts to their stack, reboots included, until nothing is left; then verify."""
     from provision.commands import hosts
 
-    end(hosts.provision(host or (), group or (), verbose=verbose, accept_new=accept_new_host_key))
+    end(
+        hosts.provision(
+            host or (), group or (), json=json, verbose=verbose, accept_new=accept_new_host_key
+        )
+    )
 
 
 @hosts_task(
@@ -94,37 +98,49 @@ def plan(_, host=None, group=None, json=False, verbose=False, output="", accept_
     auto_shortflags=False,
     help={
         "file": "made by `invoke plan --output FILE`",
+        "json": HELP["json"],
         "verbose": HELP["verbose"],
         "wait": HELP["wait"],
     },
 )
-def apply(_, file, verbose=False, wait=False):
+def apply(_, file, json=False, verbose=False, wait=False):
     """Carry out the first round of a saved plan, if the host still gives the same plan."""
     from provision.commands import hosts
 
-    end(hosts.apply(Path(file), verbose=verbose, wait=wait))
+    end(hosts.apply(Path(file), json=json, verbose=verbose, wait=wait))
 
 
-@hosts_task()
-def cancel(_, host=None, group=None):
+@hosts_task("json")
+def cancel(_, host=None, group=None, json=False):
     """Ask a run that goes on to stop before its next change; what it did stays."""
     from provision.commands import runs
 
-    end(runs.cancel(host or (), group or ()))
+    end(runs.cancel(host or (), group or (), json=json))
 
 
 @hosts_task(
+    "json",
     "verbose",
     "wait",
     driver="go back to the driver before, from the packages that were kept of it",
     plan="show what would be done, and change nothing",
 )
-def rollback(_, host=None, group=None, driver=False, plan=False, verbose=False, wait=False):
+def rollback(
+    _, host=None, group=None, driver=False, plan=False, json=False, verbose=False, wait=False
+):
     """Switch hosts back to the environments that they had before, or to the driver before."""
     from provision.commands import runs
 
     end(
-        runs.rollback(host or (), group or (), driver=driver, plan=plan, verbose=verbose, wait=wait)
+        runs.rollback(
+            host or (),
+            group or (),
+            driver=driver,
+            plan=plan,
+            json=json,
+            verbose=verbose,
+            wait=wait,
+        )
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,8 +54,15 @@ def look(target: Target) -> Look:
     Where packages are to be installed, apt is asked on the same connection what it would do.
     """
     raw = wire.probe(target.transport, resources.query(target.want))
-    try:
+    with _named(target):
         return _planned(target, raw)
+
+
+@contextmanager
+def _named(target: Target) -> Iterator[None]:
+    """What is wrong with a host's facts is told with the host's name."""
+    try:
+        yield
     except WrongFacts as error:
         raise ProvisionError(f"{target.host.name}: {error.what}", hint=error.hint) from error
 
@@ -195,9 +202,16 @@ def apply_saved(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> L
     return after
 
 
-def back(target: Target, seen: Look) -> Plan:
-    """What `switch_back` would do. Raises ProvisionError where there is nothing to go back to."""
-    changes = rollback.environments(target.host.name, target.want, seen.facts)
+def back(target: Target) -> Plan:
+    """What `switch_back` would do. Raises ProvisionError where there is nothing to go back to.
+
+    The older releases' files are looked at, which takes too long for every look.
+    """
+    query = resources.query(target.want)
+    closely = {name: {**one, "wanted": []} for name, one in query["environments"].items()}
+    raw = wire.probe(target.transport, {**query, "environments": closely})
+    with _named(target):
+        changes = rollback.environments(target.host.name, target.want, parse(raw))
     stack = target.want.stack.name
     return Plan(host=target.host.name, stack=stack, rounds=(Round(changes=changes),))
 
@@ -207,7 +221,7 @@ def switch_back(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> L
 
     Raises ProvisionError where there is none.
     """
-    planned = back(target, seen)
+    planned = back(target)
     tell({"event": "planned", "plan": planned})
     apply(target, replace(seen, plan=planned), tell, stop)
     after = look(target)

@@ -179,6 +179,8 @@ class Discard:
 
     do: ClassVar[str] = "discard"
     releases: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    """Locks, wheels and feeds that no release is made from which stays."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

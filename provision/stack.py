@@ -175,6 +175,9 @@ class Environment(Table):
     """Least platform of its wheels, of those that uv can resolve for; the last two numbers are
     a glibc. The default is that of vLLM's wheels, and every supported distribution has it."""
 
+    space_gib: Annotated[float, Field(gt=0)] | None = None
+    """GiB that a release of it takes; the first one as much again, in uv's cache."""
+
     @property
     def pythons(self) -> tuple[str, ...]:
         """What it is locked for: the least Python of every minor version in its range."""

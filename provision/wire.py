@@ -76,7 +76,8 @@ def simulate(transport: Transport, transactions: Sequence[Sequence[str]]) -> dic
 def lacking(transport: Transport, sha256s: Sequence[str]) -> list[str]:
     """Of these files, those that were not uploaded yet."""
     request = {"do": "lacking", "sha256s": list(sha256s)}
-    return [str(sha256) for sha256 in _listed(transport, request, "lacking")]
+    said = _ask(transport, request, deadline=ASK_DEADLINE)
+    return [str(sha256) for sha256 in _list(transport, request, said, "lacking")]
 
 
 def put(transport: Transport, sha256: str, content: bytes) -> None:
@@ -123,11 +124,12 @@ def cancel(transport: Transport, run: str, by: str) -> bool:
     return _ask(transport, request, deadline=ASK_DEADLINE).get("cancelled") is True
 
 
-def history(transport: Transport, runs: int) -> list[dict[str, Any]]:
-    """The journal's events of the latest runs."""
+def history(transport: Transport, runs: int) -> dict[str, Any]:
+    """The journal's `events` of the latest runs, which one is `running`, and this `boot`."""
     request = {"do": "history", "runs": runs}
-    events = _listed(transport, request, "events")
-    return [event for event in events if isinstance(event, dict)]
+    said = _ask(transport, request, deadline=ASK_DEADLINE)
+    events = _list(transport, request, said, "events")
+    return {**said, "events": [event for event in events if isinstance(event, dict)]}
 
 
 def attempt(transport: Transport, python: str) -> dict[str, Any]:
@@ -152,14 +154,16 @@ def _ask(
     return _event(transport.host, result.out)
 
 
-def _listed(transport: Transport, request: Mapping[str, Any], name: str) -> list[Any]:
-    said = _ask(transport, request, deadline=ASK_DEADLINE).get(name)
-    if not isinstance(said, list):
+def _list(
+    transport: Transport, request: Mapping[str, Any], said: Mapping[str, Any], name: str
+) -> list[Any]:
+    value = said.get(name)
+    if not isinstance(value, list):
         raise ProvisionError(
             f"{transport.host}: asked for {request['do']}: {name}: expected a list, "
-            f"got {shown(said)}"
+            f"got {shown(value)}"
         )
-    return said
+    return value
 
 
 def _follow(transport: Transport, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -312,6 +312,12 @@ def _discard(action: Action, context: Context) -> None:
         context.say(f"remove {folder}")
         shutil.rmtree(folder, ignore_errors=True)
         Path(f"{folder}.txt").unlink(missing_ok=True)
+    for path in map(Path, action["beside"]):
+        context.say(f"remove {path}")
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _switch(action: Action, context: Context) -> None:

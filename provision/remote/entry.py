@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from provision.remote.command import Failed
-from provision.remote.paths import BLOBS, has, private, replace
+from provision.remote.paths import BLOBS, BOOT_ID, has, private, replace
 
 
 def main(frames: BinaryIO, package: bytes) -> None:
@@ -68,8 +68,11 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
             _say(attempt(request["python"], request["script"], request["trials"]))
         case "history":
             from provision.remote.journal import latest
+            from provision.remote.lock import going_on
 
-            _say({"events": latest(request["runs"])})
+            # Asked first: of a run that ends meanwhile the journal says so.
+            now = {"running": going_on().get("run"), "boot": BOOT_ID.read_text().strip()}
+            _say({"events": latest(request["runs"]), **now})
 
 
 def _simulated(transactions: Sequence[Sequence[str]]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ LOG = Path(f"/var/log/{TOOL}")
 JOURNAL = LOG / "journal.jsonl"
 BLOBS = Path(f"/var/lib/{TOOL}/blobs")
 """Uploaded files, each named by its sha256."""
+ENVIRONMENTS = Path(f"/opt/{TOOL}/environments")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 KEPT = Path(f"/var/lib/{TOOL}/kept")
 """Packages of the driver before, a folder per version."""

@@ -69,7 +69,7 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
         case Intact():
             return [f"hold {action.release} to what it was when it was sealed"]
         case Discard():
-            return [f"remove {release}" for release in action.releases]
+            return [f"remove {path}" for path in (*action.releases, *action.beside)]
         case Switch():
             return [f"point {action.link} to {action.target}"]
         case Reboot():

@@ -74,7 +74,10 @@ LINES = {
         Intact(release="/r"),
         ["hold /r to what it was when it was sealed"],
     ),
-    "releases that go": (Discard(releases=("/r1", "/r2")), ["remove /r1", "remove /r2"]),
+    "releases that go": (
+        Discard(releases=("/r1", "/r2"), beside=("/feed/0",)),
+        ["remove /r1", "remove /r2", "remove /feed/0"],
+    ),
     "a link": (Switch(link="/c", target="r/1"), ["point /c to r/1"]),
     "a reboot": (Reboot(), ["$ systemctl reboot"]),
 }

@@ -161,9 +161,15 @@ def test_a_command_s_code_is_the_task_s(code, monkeypatch):
             hosts,
             "apply",
             {"file": "x.json", "wait": True},
-            ((Path("x.json"),), {"verbose": False, "wait": True}),
+            ((Path("x.json"),), {"json": False, "verbose": False, "wait": True}),
         ),
-        (runs, "cancel", {"host": ["a"]}, ((["a"], ()), {})),
+        (runs, "cancel", {"host": ["a"]}, ((["a"], ()), {"json": False})),
+        (
+            hosts,
+            "provision",
+            {"json": True},
+            (((), ()), {"json": True, "verbose": False, "accept_new": False}),
+        ),
         (runs, "history", {"run": "r1"}, (((), ()), {"run": "r1", "json": False})),
     ],
 )
