@@ -19,7 +19,7 @@ from provision.resources.known import known
 from provision.target import Target
 from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 from wheels.profile import Prediction, Profile, predict
-from wheels.recipe import Recipe, label
+from wheels.recipe import ENVIRONMENT, Recipe, label
 from wheels.remote.admission import Room, Unit
 from wheels.schedule import Schedule, exact, simulate, static_jobs
 
@@ -201,8 +201,7 @@ def _obstacle(recipe: Recipe, target: Target, facts: Facts) -> tuple[str, str]:
     """Why it can't be built there, and what to do; '' when it can."""
     host = target.host
     ready = f"invoke provision --host {host.name}"
-    inside = recipe.toolkit.home.startswith("environment")
-    if host.lab and not inside:
+    if host.lab and recipe.toolkit.home.startswith("/usr/local/cuda"):
         return (
             f"{host.name} is a lab host: its nvcc {recipe.toolkit.release} is simulated",
             "name a host with a real toolkit: --host NAME, or `builder` in the inventory",
@@ -266,7 +265,7 @@ def _contained(worker: tuple[str, ...], room: Room) -> tuple[Action, ...]:
         "MemoryMax": most,
         "MemorySwapMax": 0,
         "OOMPolicy": "continue",
-        "Nice": 5,
+        "Nice": 19,
     }
     words = [word for name, value in limits.items() for word in ("-p", f"{name}={value}")]
     start = ("systemd-run", "--quiet", "--wait", "--pipe", "--collect", f"--unit={UNIT}")
@@ -282,6 +281,7 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
     threads = min(recipe.threads, len(told.archs))
     count = told.jobs * threads if jobs.means == "jobs*threads" else told.jobs
     version = label(recipe, dict(order.versions))
+    site_packages = _site(os, told.tree)
     guess = predict(
         None, ["other"], archs=len(told.archs), threads=threads, compiler=recipe.toolkit.release
     )
@@ -293,10 +293,10 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
         "archs": list(told.archs),
         "python": build.interpreter or f"{told.tree}/environment/bin/python",
         "backend": build.backend,
-        "home": _home(recipe, os, told.tree),
+        "home": recipe.toolkit.home.replace(ENVIRONMENT, site_packages),
         "links": dict(recipe.toolkit.links),
         "env": {
-            **build.env,
+            **{name: text.replace(ENVIRONMENT, site_packages) for name, text in build.env.items()},
             build.label: version,
             build.archs.variable: build.archs.text(tuple(told.archs)),
             jobs.variable: str(count),
@@ -319,10 +319,7 @@ def _unit(unit: Unit) -> dict[str, Any]:
     return {"curve": unit.curve.to_json(), "cores": unit.cores}
 
 
-def _home(recipe: Recipe, os: Os, tree: str) -> str:
-    """CUDA_HOME on the host."""
-    place, inside, below = recipe.toolkit.home.partition("environment")
-    if place or not inside:
-        return recipe.toolkit.home
+def _site(os: Os, tree: str) -> str:
+    """Where the build environment has its distributions."""
     minor = ".".join(os.python.version.split(".")[:2])
-    return f"{tree}/environment/lib/python{minor}/site-packages{below}"
+    return f"{tree}/environment/lib/python{minor}/site-packages"

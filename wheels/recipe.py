@@ -29,8 +29,10 @@ Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
 DistributionName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 """Normalised (PEP 503)."""
 File = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Place = Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._+-]+)+$|^environment(/[A-Za-z0-9._+-]+)*$")]
-"""A path on the build host, or one below the build environment's site-packages."""
+ENVIRONMENT = "{environment}"
+"""In a place or a variable: the site-packages folder of the build environment."""
+Place = Annotated[str, Field(pattern=r"^(\{environment\})?(/[A-Za-z0-9._+-]+)+$")]
+"""A path on the build host, or one below its build environment's site-packages."""
 
 
 class Source(Table):

@@ -80,9 +80,11 @@ def room(want: Want, facts: Facts) -> Iterator[tuple[str, float, str]]:
 def _identities(want: Want, name: str) -> set[str]:
     """What the wanted release may be called before its number, whichever Python the host has."""
     environment, lock = want.stack.environment[name], want.stack.locks[name]
+    suits = (
+        Suits(versions=lock.versions(python), python=python) for python in environment.pythons
+    )
     return {
-        identity(lock, _wheels(name, environment, lock, want.wheelhouse, python)[0])[:12]
-        for python in environment.pythons
+        identity(lock, _wheels(name, environment, want.wheelhouse, one)[0])[:12] for one in suits
     }
 
 

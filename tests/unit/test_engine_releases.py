@@ -93,7 +93,7 @@ EXTENSION = Manifest(
     sha256=sha256(WHEEL),
     size=len(WHEEL),
     requires=(),
-    archs=("12.0",),
+    archs=("12.0",), glibc="2.34",
 )
 
 

@@ -123,7 +123,7 @@ EXTENSION = Manifest(
     sha256=SHA,
     size=1,
     requires=(f"numpy=={NUMPY}",),
-    archs=("12.0",),
+    archs=("12.0",), glibc="2.34",
 )
 
 
