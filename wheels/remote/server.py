@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from wheels.remote import processes, records
@@ -27,6 +28,11 @@ WORD = 2.0
 """Seconds between two words about the state."""
 SAMPLE = 2.0
 """Seconds between two samples of memory that are kept."""
+PACED = 3
+"""Finished units from which the host's pace against the profile's machine is known."""
+SETTLED = 1.5
+"""Seconds after the last arrival before anybody is let in: ninja starts all gates one by one, and
+who goes first is decided among all of them."""
 ATTEMPTS = 6
 """Of one unit, before the build gives up."""
 
@@ -57,13 +63,11 @@ class Peer:
     curve: list[tuple[float, int]] = field(default_factory=list)
     """CPU seconds, bytes: as it was seen."""
 
-    @property
-    def running(self) -> Running:
+    def running(self, unit: Unit) -> Running:
         """As the decision is told of it."""
-        assert self.unit  # noqa: S101 - it has said it before it was let in
         return Running(
-            unit=self.unit,
-            elapsed=self.used.cpu / self.unit.cores,
+            unit=unit,
+            elapsed=self.used.cpu / unit.cores,
             now=self.used.memory,
             peak=self.peak,
             paused=self.paused,
@@ -86,11 +90,15 @@ class Server:
         self.earlier = records.read(self.records)
         self.peers: dict[socket.socket, Peer] = {}
         self.done: set[str] = set()
+        self.paces: list[float] = []
+        """CPU time of finished units, as a share of what was expected."""
         self.trouble = ""
         """Why the build can't succeed, once that is known."""
         self.said: set[str] = set()
         self.begun = time.monotonic()
         self.spoken = self.sampled = -WORD
+        self.arrived = 0.0
+        """When the last gate came (seconds since the start)."""
         self.path = folder / "gate.sock"
         self.path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -164,6 +172,7 @@ class Server:
             peer.unit = self.known.get(name) or _unit(name, self.guess)
             peer.command = records.command(message["argv"])
             peer.made = Path(message["cwd"]) / (message["object"] or "")
+            self.arrived = self.now
             if records.finished(self.earlier, name, peer.command, peer.made):
                 self.done.add(name)
                 peer.unit = None
@@ -195,6 +204,7 @@ class Server:
             return
         if ended == 0:
             self.done.add(unit.name)
+            self.paces.append(message["cpu"] / (unit.curve.duration * unit.cores))
         peer.unit = None
         self._answer(peer, do="done", exit=ended)
 
@@ -207,7 +217,7 @@ class Server:
                 f"than the {self.room.budget / 2**30:.1f} GiB that the build may use"
             )
             return False
-        peer.unit = retry(peer.running)
+        peer.unit = retry(peer.running(unit))
         self.say({"event": "again", "unit": unit.name, "peak": peer.peak})
         return True
 
@@ -228,21 +238,35 @@ class Server:
             row = {"at": round(time.time(), 1), "used": together, "running": len(sessions)}
             records.append(self.memory, row)
 
+    def _expected(self, peer: Peer) -> Unit | None:
+        """A unit at this host's pace."""
+        unit = peer.unit
+        if unit is None or len(self.paces) < PACED:
+            return unit
+        return Unit(unit.name, unit.curve.scaled(time=median(self.paces)), unit.cores)
+
     def _decide(self) -> None:
-        inside = {one.unit.name: one for one in self.peers.values() if one.inside and one.unit}
-        waiting = {one.unit.name: one for one in self.peers.values() if one.unit and not one.inside}
+        peers = {
+            unit.name: (peer, unit)
+            for peer in self.peers.values()
+            if (unit := self._expected(peer))
+        }
         decision = decide(
-            [one.unit for one in waiting.values() if one.unit],
-            [one.running for one in inside.values()],
+            [unit for peer, unit in peers.values() if not peer.inside],
+            [peer.running(unit) for peer, unit in peers.values() if peer.inside],
             self.room,
             self.available() if self.available else None,
         )
-        self._stop([inside[name] for name in decision.pause], signal.SIGSTOP, paused=True)
-        self._stop([inside[name] for name in decision.resume], signal.SIGCONT, paused=False)
-        self._stop([inside[name] for name in decision.kill], signal.SIGKILL, paused=False)
-        for name in decision.start:
-            self._let_in(waiting[name])
-        among = [one for one in self.peers.values() if one.inside]
+        for names, number in (
+            (decision.pause, signal.SIGSTOP),
+            (decision.resume, signal.SIGCONT),
+            (decision.kill, signal.SIGKILL),
+        ):
+            self._send([peers[name][0] for name in names], number)
+        if self.now - self.arrived > SETTLED:
+            for name in decision.start:
+                self._let_in(peers[name][0])
+        among = [peer for peer in self.peers.values() if peer.inside]
         for one in among:
             one.alone = one.alone and len(among) == 1
         for line in decision.say:
@@ -250,10 +274,10 @@ class Server:
                 self.said.add(line)
                 self.say({"event": "says", "line": line})
 
-    def _stop(self, peers: list[Peer], number: signal.Signals, *, paused: bool) -> None:
+    def _send(self, peers: list[Peer], number: signal.Signals) -> None:
         processes.send([one.session for one in peers if one.session is not None], number)
         for one in peers:
-            one.paused = paused and one.session is not None
+            one.paused = number is signal.SIGSTOP and one.session is not None
 
     def _let_in(self, peer: Peer) -> None:
         peer.inside, peer.alone, peer.start = True, True, time.time()
@@ -265,22 +289,22 @@ class Server:
         if self.now - self.spoken < WORD:
             return
         self.spoken = self.now
-        peers = [peer for peer in self.peers.values() if peer.unit]
-        inside = [peer for peer in peers if peer.inside]
-        left = [peer.unit.curve.duration for peer in peers if peer.unit and not peer.inside]
+        inside = [peer for peer in self.peers.values() if peer.inside]
+        units = [(peer, unit) for peer in self.peers.values() if (unit := self._expected(peer))]
+        waiting = [unit.curve.duration for peer, unit in units if not peer.inside]
         rest = [
-            max(0.0, peer.unit.curve.duration - peer.running.elapsed)
-            for peer in inside
-            if peer.unit
+            max(0.0, unit.curve.duration - peer.used.cpu / unit.cores)
+            for peer, unit in units
+            if peer.inside
         ]
-        seconds = max([sum([*left, *rest]) / self.room.cores, *left, *rest])
+        seconds = max([sum([*waiting, *rest]) / self.room.cores, *waiting, *rest], default=0.0)
         self.say(
             {
                 "event": "state",
                 "done": len(self.done),
                 "running": len(inside),
                 "paused": sum(peer.paused for peer in inside),
-                "waiting": len(left),
+                "waiting": len(waiting),
                 "used": sum(peer.used.memory for peer in inside),
                 "budget": self.room.budget,
                 "left": round(seconds),
