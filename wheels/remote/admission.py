@@ -26,14 +26,12 @@ from operator import add
 
 from wheels.remote.curve import Curve, sampled
 
-STEPS = 100
+STEPS = 200
 """Moments of the longest curve that are looked at."""
 CROWD = 2.0
 """How far processors may be shared at a build's end; simulated from 1.25 to 3, this ends first."""
 REACTION = 2.0
 """Seconds until a decision has an effect on memory: two rounds of the server, and the signal."""
-SAFE = 0.99
-"""Share of the limit that starts may reckon with; the rest is for what lies between moments."""
 FALLEN = 0.6
 """Below this share of its own peak a unit's memory has fallen (a cicc falls to a third)."""
 SAME_PEAK = 0.7
@@ -177,7 +175,7 @@ class _Ahead:
 
     def __init__(self, limit: int, step: float, used: int) -> None:
         self.limit, self.step = limit, step
-        self.taken = [used] * (STEPS + 2)
+        self.taken = [used] * (2 * STEPS + 4)
 
     def goes_on(self, one: Running, *, first: bool) -> bool:
         """Reserve what a unit needs instead of what it has, if that fits (or it is the first)."""
@@ -189,13 +187,21 @@ class _Ahead:
             return True
         return False
 
-    def fits(self, unit: Unit) -> bool:
-        most: int = max(map(add, self.taken, sampled(unit.curve, self.step)))
-        return most <= SAFE * self.limit
+    def fits(self, unit: Unit, wait: int = 0) -> bool:
+        """Whether a unit may start after so many steps."""
+        most: int = max(map(add, self.taken[wait:], sampled(unit.curve, self.step)))
+        return most <= self.limit
 
-    def reserve(self, unit: Unit) -> None:
+    def reserve(self, unit: Unit, wait: int = 0) -> None:
+        """Keep what a unit needs that starts after so many steps."""
         needs = sampled(unit.curve, self.step)
-        self.taken[: len(needs)] = map(add, self.taken, needs)
+        self.taken[wait : wait + len(needs)] = map(add, self.taken[wait:], needs)
+
+    def reserve_first(self, unit: Unit) -> None:
+        """Keep what a unit needs that starts as soon as it can, if it ever can."""
+        wait = next((wait for wait in range(1, STEPS + 3) if self.fits(unit, wait)), None)
+        if wait:
+            self.reserve(unit, wait)
 
 
 def _age(one: Running) -> tuple[float, str]:
@@ -235,6 +241,8 @@ def _started(
             started.append(unit)
             busy += unit.cores
         else:
+            if not refused:
+                ahead.reserve_first(unit)
             refused.add(unit.curve)
     if not started and not goes and waiting:
         started.append(min(waiting, key=lambda unit: (unit.curve.peak, unit.name)))
