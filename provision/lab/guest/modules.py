@@ -141,7 +141,7 @@ def _bound(name: str) -> list[Path]:
     if name == "nvidia":
         gpus = state.visible_gpus()
     else:
-        gpus = state.hardware()["gpus"] if in_tree(name) else []
+        gpus = state.on_the_bus() if in_tree(name) else []
     return [Path("/sys/bus/pci/devices") / gpu["slot"] / "driver" for gpu in gpus]
 
 
