@@ -14,3 +14,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--group", action="append", default=[], help="all hosts of a group (repeatable)"
     )
+    group.addoption("--active", action="store_true", help="also make the GPUs work")
+    group.addoption("--python", default="", help="interpreter with torch for --active")

@@ -47,6 +47,7 @@ def drift(plan: Plan) -> list[Finding]:
             observed=change.before,
             action=_action(change),
             reason=change.blocked or change.awaited or change.why,
+            noun="is",
         )
         for change in (*plan.now.changes, *plan.awaited)
     ]

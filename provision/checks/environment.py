@@ -32,6 +32,7 @@ def check(want: Want, facts: Facts) -> list[Finding]:
                 action=Action.PROVISION,
                 reason=(there.broken if there else None)
                 or "the environment has drifted from its lock",
+                noun="has",
             )
         )
         rows += _files(name, there) if there and there.release else []

@@ -74,6 +74,15 @@ class Finding:
         return {**data, "action": self.action.value, "ok": self.ok, "text": self.prose}
 
 
+WORDS = {True: "yes", False: "no", None: "none"}
+"""A value that is no text, as people say it."""
+
+
+def said(value: object) -> str:
+    """A value in a sentence."""
+    return WORDS[value] if value is None or isinstance(value, bool) else str(value)
+
+
 def worst(rows: Iterable[Finding]) -> Action:
     """The heaviest action that any row asks for."""
     return max((row.action for row in rows), key=RANK.__getitem__, default=Action.NONE)
@@ -94,8 +103,8 @@ def judge(
     return Finding(
         id=id,
         subject=subject,
-        expected=str(expected),
-        observed=str(observed),
+        expected=said(expected),
+        observed=said(observed),
         action=Action.NONE if well else action,
         reason="" if well else reason,
         noun=noun,

@@ -60,8 +60,8 @@ def _persistence(card: Card, *, held: bool) -> Finding:
         "gpu.persistence",
         card.subject,
         card.gpu.persistence is True or held,
-        expected=True,
-        observed=card.gpu.persistence,
+        expected="on",
+        observed="on" if card.gpu.persistence or held else "off",
         action=Action.RESTART,
         reason="nvidia-persistenced does not hold this GPU",
     )
@@ -70,34 +70,44 @@ def _persistence(card: Card, *, held: bool) -> Finding:
 def _memory(card: Card) -> list[Finding]:
     """A model without ECC has none of these."""
     gpu = card.gpu
-    rows: list[tuple[str, int | bool | None, int | bool, Action, str]] = [
-        ("gpu.ecc_uncorrectable", gpu.ecc_uncorrectable, 0, Action.RESET, "memory errors"),
+    rows: list[tuple[str, str, int | bool | None, Action, str]] = [
         (
-            *("gpu.ecc_sram", gpu.ecc_uncorrectable_ever, 0, Action.INSPECT),
-            "errors of its SRAM: nothing remaps them, the card is to be replaced when they return",
+            *("gpu.ecc_uncorrectable", "uncorrectable errors", gpu.ecc_uncorrectable),
+            *(Action.RESET, "since the driver was loaded; when they return, replace the card"),
         ),
         (
-            *("gpu.sram_threshold", gpu.sram_threshold_exceeded, False, Action.INSPECT),
-            "more SRAM errors than NVIDIA allows: replace the card",
+            *("gpu.ecc_sram", "uncorrectable errors of its SRAM", gpu.ecc_uncorrectable_ever),
+            *(Action.INSPECT, "nothing remaps them: the card is to be replaced when they return"),
         ),
-        ("gpu.remap_pending", gpu.remap_pending, False, Action.RESET, "a row remap is pending"),
-        ("gpu.remap_failure", gpu.remap_failure, False, Action.INSPECT, "a row remap failed"),
         (
-            *("gpu.retirement_pending", gpu.retirement_pending, False, Action.RESET),
-            "a page is to be retired",
+            *("gpu.sram_threshold", "too many SRAM errors", gpu.sram_threshold_exceeded),
+            *(Action.INSPECT, "more than NVIDIA allows: replace the card"),
+        ),
+        (
+            *("gpu.remap_pending", "pending row remap", gpu.remap_pending),
+            *(Action.RESET, "it takes place when the GPU is reset"),
+        ),
+        (
+            *("gpu.remap_failure", "failed row remap", gpu.remap_failure),
+            *(Action.INSPECT, "NVIDIA replaces such cards"),
+        ),
+        (
+            *("gpu.retirement_pending", "pending page retirement", gpu.retirement_pending),
+            *(Action.RESET, "it takes place when the GPU is reset"),
         ),
     ]
     found = [
         judge(
             name,
             card.subject,
-            seen == good,
-            expected=good,
+            not seen,
+            expected=type(seen)(),  # 0 or no
             observed=seen,
             action=action,
             reason=reason,
+            noun=noun,
         )
-        for name, seen, good, action, reason in rows
+        for name, noun, seen, action, reason in rows
         if seen is not None
     ]
     return [*found, *_worn(card)]

@@ -37,6 +37,7 @@ def _clock(facts: Facts) -> list[Finding]:
             action=Action.RESTART,
             reason="TLS, logs and tokens need the time: systemctl restart systemd-timesyncd, or "
             "whatever keeps it there",
+            noun="is",
         )
     ]
 

@@ -38,6 +38,7 @@ def check(want: Want, facts: Facts) -> list[Finding]:
             observed=f"{len(links)} GPUs in the matrix",
             action=Action.INSPECT,
             reason="nvidia-smi's list and its matrix differ: a GPU was lost in between",
+            noun="sees",
         )
     )
     if len(links) != len(there):

@@ -22,5 +22,6 @@ def check(want: Want, facts: Facts) -> list[Finding]:  # noqa: ARG001 - every ch
             observed=f"{unit.active}, {unit.enabled}" if unit else "no such unit",
             action=Action.RESTART,
             reason=f"see: journalctl --unit {UNIT}",
+            noun="is",
         )
     ]

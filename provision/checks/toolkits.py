@@ -43,4 +43,5 @@ def _row(release: str, nvcc: str | None) -> Finding:
         observed=f"nvcc {nvcc}" if nvcc else "no nvcc",
         action=Action.NONE if fits else Action.PROVISION,
         reason="" if fits else f"/usr/local/cuda-{release} is missing or damaged",
+        noun="has",
     )

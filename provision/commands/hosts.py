@@ -144,7 +144,10 @@ def verify(
             ready = _record(ready, seen, report)
         rows = _rows(ready, seen)
         if active:
-            rows += _tried(ready, seen, report, python)
+            from provision.trials.attempt import attempt
+
+            report.say(host.name, "making its GPUs work; that takes up to a few minutes")
+            rows += attempt(ready, seen.facts, python)
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
@@ -241,33 +244,6 @@ def _record(ready: Target, seen: engine.Look, report: Report) -> Target:
     path = baseline.save(name, taken)
     report.say(name, f"recorded as it is: {path}")
     return replace(ready, want=replace(ready.want, baseline=taken))
-
-
-def _tried(ready: Target, seen: engine.Look, report: Report, python: str) -> list[Finding]:
-    """What GPUs do when they are made to work. Raises ProvisionError where they may not be."""
-    from provision import wire
-    from provision.checks import active
-    from provision.facts import WrongFacts
-    from provision.facts.trials import parse
-    from provision.resources.environment import interpreter
-
-    name = ready.host.name
-    if users := active.busy(seen.facts):
-        raise ProvisionError(
-            f"{name}: GPUs are in use by {', '.join(users)}, and active checks would disturb that",
-            hint="stop it first, or verify without --active",
-        )
-    chosen = python or interpreter(seen.facts, "torch")
-    if not chosen:
-        raise ProvisionError(
-            f"{name}: no environment there has torch", hint="name an interpreter: --python PATH"
-        )
-    report.say(name, f"making its GPUs work with {chosen}; up to a few minutes")
-    try:
-        trials = parse(wire.attempt(ready.transport, chosen))
-    except WrongFacts as error:
-        raise ProvisionError(f"{name}: {error.what}") from error
-    return active.check(ready.want, seen.facts, trials)
 
 
 def _rows(ready: Target, seen: engine.Look) -> list[Finding]:

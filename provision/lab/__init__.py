@@ -1,6 +1,6 @@
 """Lab hosts: real Debian, systemd, sshd and apt on this machine; only the hardware is simulated."""
 
-from provision.lab.adjust import add_archive, configure_sshd, rekey, sshd_sessions
+from provision.lab.adjust import add_archive, configure_sshd, rebuild, rekey, sshd_sessions
 from provision.lab.host import crash, discard_layer, down, find, freeze, status, up
 from provision.lab.requirements import install_requirements, missing_requirements, unavailable
 from provision.lab.spec import LabHost, LabSpec
@@ -21,6 +21,7 @@ __all__ = [
     "freeze",
     "install_requirements",
     "missing_requirements",
+    "rebuild",
     "rekey",
     "sshd_sessions",
     "status",

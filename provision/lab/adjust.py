@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from provision.lab import archive, furnish, repository
+from provision.lab import archive, flavours, furnish, repository
+from provision.lab.hardware import Hardware
 from provision.lab.processes import leader
 from provision.lab.record import Record
 from provision.lab.store import LabError, run
@@ -63,6 +64,15 @@ def add_archive(name: str) -> None:
         f"Types: deb\nURIs: {repository.archive_url(record.distribution)}\nSuites: ./\n"
         f"Signed-By: /{keyring}\n"
     )
+
+
+def rebuild(name: str, machine: Hardware) -> None:
+    """Make a running host of other hardware.
+
+    Its tools tell of that at once; the bus and its bridges are as they were until it reboots.
+    """
+    record = _running(name)
+    furnish.describe(record.root, flavours.dressed(machine, record.distribution))
 
 
 def _running(name: str) -> Record:

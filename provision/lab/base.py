@@ -16,7 +16,7 @@ PACKAGES = (
 )
 SHADOWED = {
     **dict.fromkeys(("modprobe", "rmmod", "insmod", "depmod", "update-initramfs"), "/usr/sbin"),
-    **dict.fromkeys(("lsinitramfs", "lspci", "mokutil"), "/usr/bin"),
+    **dict.fromkeys(("lsinitramfs", "lspci", "mokutil", "dmesg"), "/usr/bin"),
 }
 """Tools that a simulated one replaces. dpkg diverts them, so no package brings them back."""
 

@@ -21,6 +21,7 @@ TOOLS = {
     **dict.fromkeys(("update-initramfs", "lsinitramfs"), "initramfs"),
     "lspci": "pci",
     "mokutil": "mokutil",
+    "dmesg": "dmesg",
 }
 """Simulated tool → the guest module with its code."""
 
@@ -88,8 +89,7 @@ def equip(root: Path, hardware: Hardware) -> None:
     library = root / "usr/lib/lab/guest"
     shutil.rmtree(library, ignore_errors=True)
     shutil.copytree(GUEST, library, ignore=shutil.ignore_patterns("__pycache__"))
-    machine = hardware.model_dump(mode="json")
-    _write(root / "etc/lab/hardware.json", json.dumps(machine, indent=1) + "\n")
+    describe(root, hardware)
     _tool(root / "usr/local/sbin/lab-init", "boot")
     _tool(root / "usr/lib/lab/nvidia-installer", "installer")
     for path in shadowed_paths():
@@ -100,6 +100,12 @@ def equip(root: Path, hardware: Hardware) -> None:
     for kernel in hardware.kernels.installed:
         _write(root / f"boot/vmlinuz-{kernel}", f"simulated Linux {kernel}\n")
         _write(root / f"usr/lib/modules/{kernel}/modules.builtin", "# simulated\n")
+
+
+def describe(root: Path, hardware: Hardware) -> None:
+    """Tell a mounted root what it is made of."""
+    machine = hardware.model_dump(mode="json")
+    _write(root / "etc/lab/hardware.json", json.dumps(machine, indent=1) + "\n")
 
 
 def lend_archives(upper: Path, suite: str) -> None:

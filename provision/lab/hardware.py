@@ -51,6 +51,44 @@ class GpuModel(_Strict):
     """True: the proprietary module loads but finds no device, as on Blackwell."""
 
 
+Slowdown = Literal[
+    "sw_power_cap",
+    "hw_slowdown",
+    "hw_thermal_slowdown",
+    "hw_power_brake_slowdown",
+    "sw_thermal_slowdown",
+]
+
+
+class Faults(_Strict):
+    """What is wrong with a card. Where it says nothing, the card is as its model."""
+
+    absent: bool = False
+    """It is not on the bus."""
+    silent: bool = False
+    """The bus has it, the driver can't reach it."""
+    link_width: int | None = None
+    link_gen: int | None = None
+    """What its slot gives at most."""
+    memory_mib: int | None = None
+    bar1_mib: int | None = None
+    power_limit_w: float | None = None
+    ecc_off: bool = False
+    ecc_uncorrectable: int = 0
+    """Of the DRAM, since the driver was loaded."""
+    sram_uncorrectable: int = 0
+    """Over the card's life."""
+    remap_pending: bool = False
+    remap_failure: bool = False
+    slowdowns: tuple[Slowdown, ...] = ()
+    replays: int = 0
+    utilisation: int = 0
+    """Percent, without any process."""
+    recovery_action: str = "None"
+    xids: tuple[int, ...] = ()
+    """In the kernel's log, in this order."""
+
+
 class Gpu(_Strict):
     """One card: where it sits and how it is told apart."""
 
@@ -62,12 +100,17 @@ class Gpu(_Strict):
     switch: str = ""
     """GPUs with the same value sit behind one PCIe switch (PIX)."""
     iommu_group: int
+    under: Slot | None = None
+    """The bridge that it sits below."""
+    faults: Faults = Faults()
 
 
 class Bridge(_Strict):
     """A PCIe port above GPUs; `acs_redirect` sends traffic between GPUs through the root."""
 
     slot: Slot
+    under: Slot | None = None
+    """Another bridge above it."""
     vendor: HexId = "1022"
     device: HexId
     numa: int
@@ -104,6 +147,8 @@ class Hardware(_Strict):
     nvlink: int = 0
     """Bonded NVLinks between each pair of GPUs; 0 means PCIe only."""
     nvswitch: bool = False
+    smi_hangs: bool = False
+    """nvidia-smi gives no answer, as on a host with a wedged GPU."""
     model: GpuModel | None = None
     gpus: tuple[Gpu, ...] = ()
     bridges: tuple[Bridge, ...] = ()
@@ -117,6 +162,14 @@ class Hardware(_Strict):
             raise ValueError("a slot occurs twice in gpus and bridges")
         if len({gpu.uuid for gpu in self.gpus}) != len(self.gpus):
             raise ValueError("a uuid occurs twice in gpus")
+        bridges: list[str | None] = [None]
+        for bridge in self.bridges:
+            if bridge.under not in bridges:
+                raise ValueError(f"{bridge.slot} is under {bridge.under}, no bridge before it")
+            bridges.append(bridge.slot)
+        for gpu in self.gpus:
+            if gpu.under not in bridges:
+                raise ValueError(f"{gpu.slot} is under {gpu.under}, which is no bridge")
         return self
 
 

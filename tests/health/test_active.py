@@ -15,6 +15,7 @@ from provision.facts.trials import parse
 from tests.health import hosts
 from tests.health.hosts import at
 from tests.health.test_faults import NAMED, written, wrong
+from tests.infra import test_active
 
 
 def ok(value: Any) -> dict[str, Any]:
@@ -224,7 +225,7 @@ def test_an_outcome_turns_exactly_its_rows(name):
 def test_every_active_check_is_turned():
     turned = {row.partition(" ")[0] for _, _, turns in FAULTS.values() for row in turns}
     named = {name for name in written(active=True) if NAMED.fullmatch(name)}
-    assert named == turned
+    assert named == turned == set(test_active.ACTIVE.values())
 
 
 def test_a_hang_names_what_stands_in_the_way():

@@ -15,6 +15,7 @@ from provision import checks, engine, inventory, lab
 from provision.checks.finding import Action, Finding
 from provision.errors import ProvisionError
 from provision.target import Target, target
+from provision.trials.attempt import attempt
 
 
 class OnOurLogin(ParamikoBackend):
@@ -76,7 +77,7 @@ def looked() -> dict[str, Site | str]:
 def site(request: pytest.FixtureRequest, looked: dict[str, Site | str]) -> Site:
     name = request.param
     if name not in looked:
-        looked[name] = _look(inventory.load().hosts[name])
+        looked[name] = _look(inventory.load().hosts[name], request.config)
     there = looked[name]
     if isinstance(there, str):
         pytest.fail(there, pytrace=False)
@@ -94,7 +95,7 @@ def is_up(name: str) -> bool:
     return found is not None and found.running
 
 
-def _look(host: inventory.Host) -> Site | str:
+def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
     if host.lab and (reason := lab.unavailable()):
         pytest.skip(f"no lab host can stand here: {reason}")
     try:
@@ -104,6 +105,9 @@ def _look(host: inventory.Host) -> Site | str:
         else:
             there = target(host)
             seen = engine.look(there)
+        rows = checks.check(there.want, seen.facts, seen.plan)
+        if config.getoption("active"):
+            rows += attempt(there, seen.facts, config.getoption("python"))
     except ProvisionError as error:
         return f"{error.what}\nhint: {error.hint}"
-    return Site(there, seen, checks.check(there.want, seen.facts, seen.plan))
+    return Site(there, seen, rows)

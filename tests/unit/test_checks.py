@@ -54,7 +54,7 @@ FAULTS = {
     "no module": (
         {"driver": {"loaded": None}},
         ("driver.module", "host"),
-        (DRIVER, "None", Action.PROVISION),
+        (DRIVER, "none", Action.PROVISION),
     ),
     "the proprietary module": (
         {"driver": {"flavour": "proprietary"}},
@@ -236,7 +236,7 @@ GPU_FAULTS = {
     "no persistence": (
         {"persistence": False},
         "gpu.persistence",
-        ("True", "False", Action.RESTART),
+        ("on", "off", Action.RESTART),
     ),
     "memory errors": (
         {"ecc_uncorrectable": 3},
@@ -246,12 +246,12 @@ GPU_FAULTS = {
     "a pending remap": (
         {"remap_pending": True},
         "gpu.remap_pending",
-        ("False", "True", Action.RESET),
+        ("no", "yes", Action.RESET),
     ),
     "a failed remap": (
         {"remap_failure": True},
         "gpu.remap_failure",
-        ("False", "True", Action.INSPECT),
+        ("no", "yes", Action.INSPECT),
     ),
 }
 

@@ -16,6 +16,7 @@ CHOSEN = Path("/etc/lab/boot-kernel")
 RUN = Path("/run/lab")
 SPEEDS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 PCI = Path("/sys/bus/pci/devices")
+TREE = RUN / "devices/pci0000:00"
 GROUPS = Path("/sys/kernel/iommu_groups")
 
 
@@ -73,7 +74,7 @@ def _kernel(machine: dict[str, Any]) -> str:
 
 def _devices(machine: dict[str, Any]) -> None:
     model = machine["model"] or {}
-    for gpu in machine["gpus"]:
+    for gpu in state.on_the_bus():
         current = model["idle_link_gen"]
         _device(
             machine,
@@ -110,11 +111,23 @@ def _devices(machine: dict[str, Any]) -> None:
         )
 
 
+def _folder(machine: dict[str, Any], device: dict[str, Any]) -> Path:
+    """Below the bridges that it is under, as in /sys/devices."""
+    above = {bridge["slot"]: bridge["under"] for bridge in machine["bridges"]}
+    chain = [device["slot"]]
+    under = device["under"]
+    while under:
+        chain.append(under)
+        under = above[under]
+    return TREE.joinpath(*reversed(chain))
+
+
 def _device(
     machine: dict[str, Any], device: dict[str, Any], files: dict[str, str], *, acs: bool | None
 ) -> None:
-    folder = PCI / device["slot"]
-    folder.mkdir(parents=True)
+    folder = _folder(machine, device)
+    folder.mkdir(parents=True, exist_ok=True)
+    (PCI / device["slot"]).symlink_to(folder)
     files |= {"numa_node": str(device["numa"]), "enable": "1", "revision": "0xa1"}
     for name, value in files.items():
         (folder / name).write_text(f"{value}\n")

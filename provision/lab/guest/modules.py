@@ -138,10 +138,8 @@ def _appear(name: str, fields: dict[str, str]) -> None:
 
 def _bound(name: str) -> list[Path]:
     """The `driver` links of the GPUs that a module drives."""
-    if name == "nvidia":
-        gpus = state.visible_gpus()
-    else:
-        gpus = state.hardware()["gpus"] if in_tree(name) else []
+    others = state.on_the_bus() if in_tree(name) else []
+    gpus = state.visible_gpus() if name == "nvidia" else others
     return [Path("/sys/bus/pci/devices") / gpu["slot"] / "driver" for gpu in gpus]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Any
 
@@ -27,6 +28,8 @@ Legend:
 def main(argv: list[str]) -> int:
     """Answer like nvidia-smi."""
     words = argv[1:]
+    if state.hardware()["smi_hangs"]:
+        signal.pause()
     library = state.library_version()
     if library is None:
         sys.stdout.write(

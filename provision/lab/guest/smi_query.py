@@ -39,7 +39,7 @@ def answer(
     if "noheader" not in style:
         sys.stdout.write(", ".join(f"{name}{_header_unit(name)}" for name in names) + "\n")
     for gpu in gpus:
-        known = _values(gpu, model, driver)
+        known = _values(gpu, state.card(gpu, model), driver)
         cells: list[str] = []
         for name in names:
             value = known.get(ALIASES.get(name, name))
@@ -66,7 +66,8 @@ def _header_unit(name: str) -> str:
 
 def _values(gpu: dict[str, Any], model: dict[str, Any], driver: str) -> dict[str, str]:
     bus = f"0000{gpu['slot']}".upper()
-    ecc = "Enabled" if model["ecc"] else "[N/A]"
+    ecc = "[N/A]" if not model["ecc"] else "Disabled" if model["ecc_off"] else "Enabled"
+    errors = str(model["ecc_uncorrectable"])
     return {
         "timestamp": time.strftime("%Y/%m/%d %H:%M:%S.000"),
         "driver_version": driver,
@@ -85,9 +86,9 @@ def _values(gpu: dict[str, Any], model: dict[str, Any], driver: str) -> dict[str
         "ecc.mode.current": ecc,
         "ecc.mode.pending": ecc,
         "ecc.errors.corrected.volatile.total": "0",
-        "ecc.errors.uncorrected.volatile.total": "0",
+        "ecc.errors.uncorrected.volatile.total": errors,
         "ecc.errors.corrected.aggregate.total": "0",
-        "ecc.errors.uncorrected.aggregate.total": "0",
+        "ecc.errors.uncorrected.aggregate.total": errors,
         "pci.bus_id": bus,
         "pci.domain": f"0x{bus[:8][-4:]}",
         "pci.bus": f"0x{bus[9:11]}",
@@ -97,28 +98,29 @@ def _values(gpu: dict[str, Any], model: dict[str, Any], driver: str) -> dict[str
         "pcie.link.gen.current": str(model["idle_link_gen"]),
         "pcie.link.gen.gpucurrent": str(model["idle_link_gen"]),
         "pcie.link.gen.max": str(model["link_gen"]),
-        "pcie.link.gen.gpumax": str(model["link_gen"]),
+        "pcie.link.gen.gpumax": str(model["most_gen"]),
+        "pcie.link.gen.hostmax": str(model["slot_gen"]),
         "pcie.link.width.current": str(model["link_width"]),
-        "pcie.link.width.max": str(model["link_width"]),
+        "pcie.link.width.max": str(model["most_width"]),
         "temperature.gpu": str(model["idle_temperature_c"]),
         "fan.speed": "[N/A]",
         "memory.total": str(model["memory_mib"]),
         "memory.reserved": str(model["reserved_mib"]),
         "memory.used": "0",
         "memory.free": str(model["memory_mib"] - model["reserved_mib"]),
-        "utilization.gpu": "0",
+        "utilization.gpu": str(model["utilisation"]),
         "utilization.memory": "0",
         "power.draw": f"{model['idle_power_w']:.2f}",
         "power.limit": f"{model['power_limit_w']:.2f}",
-        "power.default_limit": f"{model['power_limit_w']:.2f}",
+        "power.default_limit": f"{model['default_power_w']:.2f}",
         "power.min_limit": f"{model['power_min_w']:.2f}",
-        "power.max_limit": f"{model['power_limit_w']:.2f}",
+        "power.max_limit": f"{model['default_power_w']:.2f}",
         "clocks.sm": "180",
         "clocks.mem": "405",
         "clocks.max.sm": str(model["max_sm_clock_mhz"]),
         "clocks.max.mem": str(model["max_memory_clock_mhz"]),
         "clocks_event_reasons.active": "0x0000000000000001",
         "clocks_throttle_reasons.active": "0x0000000000000001",
-        "gpu_recovery_action": "None",
+        "gpu_recovery_action": model["recovery_action"],
         "gsp.mode.current": "Enabled",
     }

@@ -30,14 +30,15 @@ def document(
         *_lines("attached_gpus", len(state.visible_gpus()), 1),
     ]
     for gpu in gpus:
+        own = state.card(gpu, model)
         bus = f"0000{gpu['slot']}".upper()
         lines.append(f'\t<gpu id="{bus}">')
         parts = {
-            **_identity(gpu, model, driver),
-            "pci": _pci(bus, model),
-            **_condition(model),
-            **_errors(model),
-            **_readings(model),
+            **_identity(gpu, own, driver),
+            "pci": _pci(bus, own),
+            **_condition(own),
+            **_errors(own),
+            **_readings(own),
             "fabric": _fabric(joined=bool(nvlink)),
             "supported_clocks": {
                 "supported_mem_clock": {
@@ -105,7 +106,7 @@ def _identity(gpu: dict[str, Any], model: dict[str, Any], driver: str) -> Node:
             "virtualization_mode": "None",
             **_same(NA, "", "host_vgpu_mode", "vgpu_heterogeneous_mode"),
         },
-        "gpu_recovery_action": "None",
+        "gpu_recovery_action": model["recovery_action"],
         "gsp_firmware_version": driver,
         "ibmnpu": {"relaxed_ordering_mode": NA},
     }
@@ -127,13 +128,16 @@ def _pci(bus: str, model: dict[str, Any]) -> Node:
                 "max_link_gen": most,
                 "current_link_gen": current,
                 "device_current_link_gen": current,
-                "max_device_link_gen": most,
-                "max_host_link_gen": most,
+                "max_device_link_gen": model["most_gen"],
+                "max_host_link_gen": model["slot_gen"],
             },
-            "link_widths": {"max_link_width": width, "current_link_width": width},
+            "link_widths": {
+                "max_link_width": f"{model['most_width']}x",
+                "current_link_width": width,
+            },
         },
         "pci_bridge_chip": {"bridge_chip_type": NA, "bridge_chip_fw": NA},
-        "replay_counter": 0,
+        "replay_counter": model["replays"],
         "replay_rollover_counter": 0,
         "tx_util": "0 KB/s",
         "rx_util": "0 KB/s",
@@ -150,11 +154,12 @@ def _condition(model: dict[str, Any]) -> Node:
         "fan_speed": NA,
         "performance_state": model["idle_state"],
         "clocks_event_reasons": {
-            f"{reason}gpu_idle": "Active",
+            f"{reason}gpu_idle": "Not Active" if model["utilisation"] else "Active",
             **_same("Not Active", reason, "applications_clocks_setting", "sw_power_cap"),
             **_same("Not Active", reason, "hw_slowdown", "hw_thermal_slowdown"),
             **_same("Not Active", reason, "hw_power_brake_slowdown", "sync_boost"),
             **_same("Not Active", reason, "sw_thermal_slowdown", "display_clocks_setting"),
+            **_same("Active", reason, *model["slowdowns"]),
         },
         "clocks_event_reasons_counters": {
             **_same("0 us", counter, "sw_power_cap", "sync_boost", "sw_therm_slowdown"),
@@ -175,7 +180,8 @@ def _condition(model: dict[str, Any]) -> Node:
         "cc_protected_memory_usage": _same("0 MiB", "", "total", "used", "free"),
         "compute_mode": "Default",
         "utilization": {
-            **_same("0 %", "", "gpu_util", "memory_util", "encoder_util", "decoder_util"),
+            "gpu_util": f"{model['utilisation']} %",
+            **_same("0 %", "", "memory_util", "encoder_util", "decoder_util"),
             **_same("0 %", "", "jpeg_util", "ofa_util"),
         },
         "encoder_stats": sessions,
@@ -185,8 +191,11 @@ def _condition(model: dict[str, Any]) -> Node:
 
 
 def _errors(model: dict[str, Any]) -> Node:
-    ecc = "Enabled" if model["ecc"] else NA
-    count = 0 if model["ecc"] else NA
+    on = model["ecc"] and not model["ecc_off"]
+    ecc = "Enabled" if on else "Disabled" if model["ecc"] else NA
+    count = 0 if on else NA
+    dram = {"dram_uncorrectable": model["ecc_uncorrectable"]} if on else {}
+    sram = {"sram_uncorrectable_secded": model["sram_uncorrectable"]} if on else {}
     kinds = (
         *("sram_correctable", "sram_uncorrectable_parity", "sram_uncorrectable_secded"),
         *("dram_correctable", "dram_uncorrectable"),
@@ -196,8 +205,13 @@ def _errors(model: dict[str, Any]) -> Node:
     return {
         "ecc_mode": {"current_ecc": ecc, "pending_ecc": ecc},
         "ecc_errors": {
-            "volatile": _same(count, "", *kinds),
-            "aggregate": {**_same(count, "", *kinds), "sram_threshold_exceeded": "No"},
+            "volatile": {**_same(count, "", *kinds), **dram},
+            "aggregate": {
+                **_same(count, "", *kinds),
+                **dram,
+                **sram,
+                "sram_threshold_exceeded": "No",
+            },
             "aggregate_uncorrectable_sram_sources": _same(
                 count, "sram_", "l2", "sm", "microcontroller", "pcie", "other"
             ),
@@ -212,7 +226,8 @@ def _errors(model: dict[str, Any]) -> Node:
         },
         "remapped_rows": {
             **_same(0, "remapped_row_", "corr", "corr_inactive", "unc", "unc_inactive"),
-            **_same("No", "remapped_row_", "pending", "failure"),
+            "remapped_row_pending": "Yes" if model["remap_pending"] else "No",
+            "remapped_row_failure": "Yes" if model["remap_failure"] else "No",
             "row_remapper_histogram": {
                 f"{bank}max": "512 bank(s)",
                 **_same("0 bank(s)", bank, "high", "partial", "low", "none"),
@@ -243,9 +258,9 @@ def _readings(model: dict[str, Any]) -> Node:
             "instant_power_draw": draw,
             "current_power_limit": limit,
             "requested_power_limit": limit,
-            "default_power_limit": limit,
+            "default_power_limit": f"{model['default_power_w']:.2f} W",
             "min_power_limit": f"{model['power_min_w']:.2f} W",
-            "max_power_limit": limit,
+            "max_power_limit": f"{model['default_power_w']:.2f} W",
         },
         "gpu_memory_power_readings": _same(NA, "", "average_power_draw", "instant_power_draw"),
         "module_power_readings": {

@@ -100,8 +100,29 @@ def visible_gpus() -> list[dict[str, Any]]:
     proprietary = banner.exists() and " Open " not in banner.read_text()
     if not machine["gpus"] or (machine["model"]["open_module_only"] and proprietary):
         return []
-    gpus: list[dict[str, Any]] = sorted(machine["gpus"], key=lambda gpu: str(gpu["slot"]))
-    return gpus
+    there = [gpu for gpu in on_the_bus() if not gpu["faults"]["silent"]]
+    return sorted(there, key=lambda gpu: str(gpu["slot"]))
+
+
+def on_the_bus() -> list[dict[str, Any]]:
+    """The GPUs that firmware and kernel find."""
+    return [gpu for gpu in hardware()["gpus"] if not gpu["faults"]["absent"]]
+
+
+def card(gpu: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    """What one GPU is: its model, with its faults."""
+    faults = {name: value for name, value in gpu["faults"].items() if value is not None}
+    slot_gen = faults.get("link_gen", model["link_gen"])
+    return {
+        **model,
+        **faults,
+        "most_gen": model["link_gen"],
+        "slot_gen": slot_gen,
+        "link_gen": min(slot_gen, model["link_gen"]),
+        "idle_link_gen": min(slot_gen, model["idle_link_gen"]),
+        "most_width": model["link_width"],
+        "default_power_w": model["power_limit_w"],
+    }
 
 
 def persistent() -> bool:
