@@ -40,7 +40,8 @@ BOOT = (
     "import sys;sys.path.insert(0,sys.argv[1]);from wheels.remote.builder import main;"
     "sys.exit(main(sys.argv[2]))"
 )
-INTERPRETER = ("/usr/bin/python3", "-I", "-c", BOOT)
+
+WORKER = (environment.SYSTEM_PYTHON, "-I", "-c", BOOT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -230,7 +231,7 @@ def _actions(
     make: tuple[Action, ...] = ()
     if order.lock is not None:
         here = f"{tree}/environment"
-        venv = (tool, "venv", "--quiet", "--allow-existing", "--python", environment.INTERPRETER)
+        venv = (tool, "venv", "--quiet", "--allow-existing", "--python", environment.SYSTEM_PYTHON)
         install = (
             *(tool, "pip", "install", "--python", f"{here}/bin/python", "--no-deps"),
             *("--require-hashes", "--only-binary", ":all:", "--requirements", lock),
@@ -242,7 +243,7 @@ def _actions(
         )
     files = {order.source: "source.tar.gz", order.code: "code.zip"}
     content = json.dumps(_order(recipe, os, order, told), sort_keys=True)
-    worker = (*INTERPRETER, f"{tree}/code.zip", f"{tree}/order.json")
+    worker = (*WORKER, f"{tree}/code.zip", f"{tree}/order.json")
     return (
         *(
             Place(sha256=hashlib.sha256(content).hexdigest(), path=f"{tree}/{name}")

@@ -15,6 +15,7 @@ from provision.plan import (
     Keep,
     Keyring,
     Place,
+    Python,
     Reboot,
     Remove,
     Run,
@@ -44,7 +45,7 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             ]
         case Remove():
             return [f"remove {action.path}"]
-        case Run():
+        case Run() | Python():
             env = [f"{name}={value}" for name, value in action.env.items()] if whole else []
             return ["$ " + " ".join([*env, *action.argv])]
         case Keyring():

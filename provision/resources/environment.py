@@ -18,7 +18,20 @@ from provision.compatibility import seen
 from provision.compatibility.row import Unseen
 from provision.facts import Environment as There
 from provision.facts import Facts
-from provision.plan import Action, Change, Feed, Intact, Place, Run, Seal, Stage, Switch, Write
+from provision.interpreter import Interpreter, interpreter
+from provision.plan import (
+    Action,
+    Change,
+    Feed,
+    Intact,
+    Place,
+    Python,
+    Run,
+    Seal,
+    Stage,
+    Switch,
+    Write,
+)
 from provision.promises import UNSEEN
 from provision.remote.paths import ENVIRONMENTS
 from provision.resources import releases, site, uv
@@ -30,9 +43,9 @@ from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 NAME = "environment"
 STAGE = Stage.RUNTIME
 ROOT = str(ENVIRONMENTS)
-INTERPRETER = "/usr/bin/python3"
-"""The system's own: uv's Pythons come from a download site that many hosts can't reach, and the
-system's headers (python3-dev) fit no other."""
+SYSTEM_PYTHON = "/usr/bin/python3"
+PYTHONS = f"/opt/{TOOL}/python"
+"""Those that uv fetched."""
 ENV = {
     "UV_CACHE_DIR": f"/var/cache/{TOOL}/uv",
     "UV_LINK_MODE": "copy",
@@ -80,9 +93,7 @@ def room(want: Want, facts: Facts) -> Iterator[tuple[str, float, str]]:
 def _identities(want: Want, name: str) -> set[str]:
     """What the wanted release may be called before its number, whichever Python the host has."""
     environment, lock = want.stack.environment[name], want.stack.locks[name]
-    suits = (
-        Suits(versions=lock.versions(python), python=python) for python in environment.pythons
-    )
+    suits = (Suits(versions=lock.versions(python), python=python) for python in environment.pythons)
     return {
         identity(lock, _wheels(name, environment, want.wheelhouse, one)[0])[:12] for one in suits
     }
@@ -90,15 +101,16 @@ def _identities(want: Want, name: str) -> set[str]:
 
 def plan(want: Want, facts: Facts) -> list[Change]:
     there = known(facts.environments, "environments")
-    python = known(facts.os, "os").python.version
+    os = known(facts.os, "os")
     glibc = seen.glibc(facts)
     archs = {arch for arch in seen.gpus(want, facts).values() if arch}
     changes: list[Change] = []
     for name, environment in want.stack.environment.items():
         lock = want.stack.locks[name]
+        python = interpreter(environment, os)
         suits = Suits(
-            versions=lock.versions(python),
-            python=python,
+            versions=lock.versions(python.version),
+            python=python.version,
             glibc="" if isinstance(glibc, Unseen) else str(glibc[0]),
             archs=archs,
         )
@@ -143,19 +155,19 @@ def expected(lock: Lock, wheels: list[Manifest], python: str) -> dict[str, str]:
     return lock.versions(python) | {wheel.name: wheel.version for wheel in wheels}
 
 
-def interpreter(facts: Facts, distribution: str) -> str | None:
+def python_with(facts: Facts, distribution: str) -> str | None:
     """Path of the first environment's interpreter that has a distribution; None without one."""
     found = facts.environments if isinstance(facts.environments, dict) else {}
     having = (name for name, one in found.items() if one and one.distributions.get(distribution))
     return next((f"{ROOT}/{name}/current/bin/python" for name in having), None)
 
 
-def _reason(there: There | None, lock: Lock, wheels: list[Manifest], python: str) -> str:
+def _reason(there: There | None, lock: Lock, wheels: list[Manifest], python: Interpreter) -> str:
     """Why another release is needed; '' when it is not."""
     if there is None or there.release is None:
         return "there is none yet"
-    unfit = releases.unfit(there, lock, _joined(wheels), python)
-    return unfit or _drift(there, expected(lock, wheels, python))
+    unfit = releases.unfit(there, lock, _joined(wheels), python.name)
+    return unfit or _drift(there, expected(lock, wheels, python.version))
 
 
 def _joined(wheels: list[Manifest]) -> dict[str, str]:
@@ -196,24 +208,28 @@ def _release(
     name: str,
     there: There | None,
     reason: str,
-    python: str,
+    python: Interpreter,
     wheels: list[Manifest],
 ) -> Change:
     """Switch to a release that is as wanted: one that is there already, or one made for it."""
     lock = want.stack.locks[name]
-    versions, joined = expected(lock, wheels, python), _joined(wheels)
+    versions, joined = expected(lock, wheels, python.version), _joined(wheels)
     root = f"{ROOT}/{name}"
     actions: tuple[Action, ...]
     made = False
-    if there and (release := releases.ready(there, lock, joined, python)):
-        python = there.older[release].python or python
+    if there and (release := releases.ready(there, lock, joined, python.name)):
+        made_with = there.older[release].python
         after = f"{release}, which is there already"
         actions = (Intact(release=f"{root}/releases/{release}"),)
     else:
         release = releases.fresh(there, identity(lock, wheels)[:12])
         path = f"{root}/releases/{release}"
+        made_with = python.name
         after = f"{release} ({len(versions)} distributions)"
-        seal = Seal(release=path, lock=lock.sha256, python=python, versions=versions, wheels=joined)
+        reason = f"{reason}; its Python is {python.reason}"
+        seal = Seal(
+            release=path, lock=lock.sha256, python=made_with, versions=versions, wheels=joined
+        )
         actions = (*_install(want, root, path, lock, python, wheels), seal)
         made = True
     litter, old = releases.leftovers(there, release)
@@ -239,7 +255,7 @@ def _release(
                     "release": release,
                     "lock": lock.sha256,
                     "wheels": {**dict.fromkeys(there.wheels if there else ()), **joined},
-                    "python": python,
+                    "python": made_with,
                     "intact": True,
                     "changes": [],
                     "distributions": _only(versions, there),
@@ -256,7 +272,7 @@ def _release(
 
 
 def _install(
-    want: Want, root: str, path: str, lock: Lock, python: str, wheels: list[Manifest]
+    want: Want, root: str, path: str, lock: Lock, python: Interpreter, wheels: list[Manifest]
 ) -> tuple[Action, ...]:
     """The lock by hash from the index or what was fed, then our own wheels by hash."""
     locked = f"{root}/locks/{lock.sha256[:12]}.txt"
@@ -266,13 +282,13 @@ def _install(
     install = (tool, *into, "--only-binary", ":all:", "--requirements")
     actions: tuple[Action, ...] = (
         Write(path=locked, content=lock.text),
-        Run(argv=(tool, "venv", "--python", INTERPRETER, path), env=env),
+        *_venv(tool, path, python, env),
     )
     if want.site.feed:
         folder = f"{root}/feed/{lock.sha256[:12]}"
         offline = (*install, locked, "--no-index", "--find-links", folder)
         actions += (
-            Feed(lock=lock.sha256, python=python, folder=folder),
+            Feed(lock=lock.sha256, python=python.version, folder=folder),
             Run(argv=offline, env=env, timeout=3600.0),
         )
     else:
@@ -287,6 +303,18 @@ def _install(
         *(Place(sha256=wheel.sha256, path=file) for wheel, file in files.items()),
         Write(path=ours, content="".join(lines)),
         Run(argv=(*install, ours, "--no-index"), env=env, timeout=600.0),
+    )
+
+
+def _venv(tool: str, path: str, python: Interpreter, env: dict[str, str]) -> tuple[Action, ...]:
+    """An empty release, on a Python that uv fetches first where it is not the system's."""
+    if not python.managed:
+        return (Run(argv=(tool, "venv", "--python", SYSTEM_PYTHON, path), env=env),)
+    fetch = (tool, "python", "install", python.managed, "--install-dir", PYTHONS, "--no-bin")
+    venv = (tool, "venv", "--managed-python", "--python", python.managed, path)
+    return (
+        Python(argv=fetch, env=env | {"UV_PYTHON_DOWNLOADS": "manual"}),
+        Run(argv=venv, env=env | {"UV_PYTHON_INSTALL_DIR": PYTHONS}),
     )
 
 

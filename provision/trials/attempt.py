@@ -8,7 +8,7 @@ from provision.checks.finding import Finding
 from provision.errors import ProvisionError
 from provision.facts import Facts, WrongFacts
 from provision.facts.trials import parse
-from provision.resources.environment import interpreter
+from provision.resources.environment import python_with
 from provision.target import Target
 
 
@@ -23,7 +23,7 @@ def attempt(target: Target, facts: Facts, python: str = "") -> list[Finding]:
             f"{name}: GPUs are in use by {', '.join(users)}, and active checks would disturb that",
             hint="stop it first, or verify without --active",
         )
-    chosen = python or interpreter(facts, "torch")
+    chosen = python or python_with(facts, "torch")
     if not chosen:
         raise ProvisionError(
             f"{name}: no environment there has torch", hint="name an interpreter: --python PATH"

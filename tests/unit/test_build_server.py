@@ -14,7 +14,11 @@ from wheels.remote.server import Server
 
 ROOT = Path(__file__).parents[2]
 MIB = 2**20
-GATE = [sys.executable, "-c", "import sys; from wheels.remote.gate import main; sys.exit(main(sys.argv[1:]))"]
+GATE = [
+    sys.executable,
+    "-c",
+    "import sys; from wheels.remote.gate import main; sys.exit(main(sys.argv[1:]))",
+]
 COMPILER = """\
 #!{python}
 import os, pathlib, sys, time
@@ -41,7 +45,7 @@ def build(tmp_path):
     running = []
 
     def start(units, budget, cores=2, expected=100, **order):
-        curve = {"curve": [[0.0, expected * MIB], [1.0, expected * MIB]], "cores": 1.0}
+        curve = {"curve": [[0.0, MIB], [20.0, expected * MIB]], "cores": 1.0}
         order = {"units": {}, "guess": curve, "budget": budget * MIB, "cores": cores} | order
         order |= {"declared": True, "reserve": 0}
         server = Server(tmp_path, order, lambda: 0, said.append)
@@ -86,7 +90,7 @@ def counts(folder):
 
 
 def test_every_unit_once_and_no_more_than_fit(build):
-    start, said, folder = build
+    start, _, folder = build
     units = {f"u{n}": (20, 0.3, 0) for n in range(4)}
     statuses, most = ended(*start(units, budget=250, cores=8))
     assert set(statuses.values()) == {0}
@@ -172,7 +176,7 @@ def alive(session):
 
 def test_a_compiler_that_grows_beyond_its_estimate_is_kept_within_the_budget(build):
     """Both are expected to take 20 MiB and take 120: one of them gives way."""
-    start, said, folder = build
+    start, _, folder = build
     units = {"a": (120, 1.0, 0), "b": (120, 1.0, 0)}
     statuses, _ = ended(*start(units, budget=200, expected=20))
     assert statuses == {"a": 0, "b": 0}

@@ -93,7 +93,8 @@ EXTENSION = Manifest(
     sha256=sha256(WHEEL),
     size=len(WHEEL),
     requires=(),
-    archs=("12.0",), glibc="2.34",
+    archs=("12.0",),
+    glibc="2.34",
 )
 
 

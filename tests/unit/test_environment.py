@@ -7,7 +7,7 @@ from samples import REPOSITORY, WANT, planned, raw, seen
 
 from provision import planner, stack
 from provision.inventory import Site
-from provision.plan import Discard, Feed, Intact, Place, Run, Seal, Switch, Write
+from provision.plan import Discard, Feed, Intact, Place, Python, Run, Seal, Switch, Write
 from provision.resources import environment, nouveau, uv
 from provision.want import Want
 from provision.wheelhouse import Manifest
@@ -39,6 +39,7 @@ def distributions(**versions):
 NUMBA = "Numba needs NumPy 2.2 or less. Got NumPy 2.4.; numba requires numpy<2.3,>=1.24"
 MOVED = f"numpy 2.4.0 instead of {NUMPY}"
 CHANGED = "files in it were changed since it was sealed"
+SYSTEM = "the system's, as the stack says: its headers are packages, nothing is fetched"
 FILES = [{"path": f"bin/{name}", "what": "changed"} for name in "abcde"]
 
 
@@ -87,7 +88,7 @@ FILES = [{"path": f"bin/{name}", "what": "changed"} for name in "abcde"]
 )
 def test_why_a_new_release_is_made(promise, why):
     (change,) = planned(environment, promise)
-    assert change.why == why
+    assert change.why == f"{why}; its Python is {SYSTEM}"
     assert planned(environment, promise, change.makes) == []
 
 
@@ -123,7 +124,8 @@ EXTENSION = Manifest(
     sha256=SHA,
     size=1,
     requires=(f"numpy=={NUMPY}",),
-    archs=("12.0",), glibc="2.34",
+    archs=("12.0",),
+    glibc="2.34",
 )
 
 
@@ -153,7 +155,7 @@ def test_a_wheel_of_our_own_joins_by_hash_and_without_any_index():
 def test_a_wheel_that_was_built_since_is_a_new_release_and_nothing_is_left_to_do():
     want = wanting("extension==1")
     (change,) = planned(environment, want=want)
-    assert change.why == "a wheel of ours was built or taken away: extension"
+    assert change.why.startswith("a wheel of ours was built or taken away: extension;")
     assert change.before == f"{HASH}-1"
     assert not change.after.startswith(HASH)
     assert planned(environment, change.makes, want=want) == []
@@ -289,6 +291,46 @@ def test_a_host_is_told_what_the_wanted_release_may_be_called():
     asked = environment.query(wanting("extension==1"))["environments"]["main"]
     other = environment.identity(LOCK, [EXTENSION])[:12]  # it fits one of the Pythons alone
     assert asked == {"root": ROOT, "wanted": sorted([HASH, other])}
+
+
+# --- a Python that uv fetches ------------------------------------------------------------------
+
+
+def managed():
+    """The want with an environment on uv's own Python."""
+    main = WANT.stack.environment["main"].model_copy(update={"interpreter": "managed"})
+    wanted = WANT.stack.model_copy(update={"environment": {"main": main}})
+    return dataclasses.replace(WANT, stack=wanted)
+
+
+def test_uv_fetches_the_newest_python_that_the_environment_is_locked_for():
+    (change,) = planned(environment, {"environments": {"main": None}}, want=managed())
+    assert kinds(change) == [Write, Python, Run, Run, Seal, Switch]
+    _, fetch, venv, install, seal, _ = change.actions
+    pythons = "/opt/firstlight/python"
+    asked = ("python", "install", "3.13", "--install-dir", pythons, "--no-bin")
+    assert fetch.argv == (UV, *asked)
+    assert fetch.env["UV_PYTHON_DOWNLOADS"] == "manual"
+    assert venv.argv == (UV, "venv", "--managed-python", "--python", "3.13", seal.release)
+    assert venv.env["UV_PYTHON_INSTALL_DIR"] == pythons
+    assert {one.env["UV_PYTHON_DOWNLOADS"] for one in (venv, install)} == {"never"}
+    assert (seal.python, seal.versions) == ("uv's 3.13", LOCK.versions("3.13.0"))
+    reason = "uv's, as the stack says: with headers of its own, from uv's download site"
+    assert change.why == f"there is none yet; its Python is {reason}"
+    assert planned(environment, change.makes, want=managed()) == []
+
+
+def test_the_same_python_of_another_s_is_another_release():
+    (change,) = planned(environment, want=managed())
+    assert change.why.startswith("it is for Python 3.11.2, the host now has uv's 3.13;")
+    (back,) = planned(environment, change.makes)
+    assert back.why.startswith("it is for Python uv's 3.13, the host now has 3.11.2;")
+
+
+def test_a_host_s_newer_python_does_not_matter_to_an_environment_on_uv_s():
+    (change,) = planned(environment, want=managed())
+    newer = {"os": {"python": {"version": "3.14.1"}}}
+    assert planned(environment, newer, change.makes, want=managed()) == []
 
 
 # --- which of the old ones go ------------------------------------------------------------------

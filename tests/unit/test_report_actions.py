@@ -12,6 +12,7 @@ from provision.plan import (
     Keep,
     Keyring,
     Place,
+    Python,
     Reboot,
     Remove,
     Run,
@@ -65,6 +66,10 @@ LINES = {
     "a wheel of our own": (
         Place(sha256="0", path="/w/a-1-py3-none-any.whl"),
         ["put the uploaded a-1-py3-none-any.whl to /w/a-1-py3-none-any.whl"],
+    ),
+    "a Python of uv's": (
+        Python(argv=("uv", "python", "install", "3.13")),
+        ["$ uv python install 3.13"],
     ),
     "a seal": (
         Seal(release="/r", lock="0", python="3", versions={}),

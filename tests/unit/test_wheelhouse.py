@@ -17,7 +17,9 @@ MOVED = "it was built for torch==2.9.1, and the lock has torch 2.10.0"
 
 
 def wheel(file=FILE, requires=("torch==2.9.1", "einops"), sha256=SHA256):
-    return Manifest(file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",), glibc="2.34")
+    return Manifest(
+        file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",), glibc="2.34"
+    )
 
 
 def found(*wheels, wanted="flash-attn==2.8.3", **suits):
