@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from operator import add
 
 from wheels.remote.curve import Curve, sampled
@@ -107,7 +108,7 @@ def decide(
     for one in sorted(running, key=_age):
         (goes if ahead.goes_on(one, first=not goes) else stays).append(one)
     kill = _killed(goes, stays, ahead)
-    start = [] if stays else _started(waiting, goes, room, ahead)
+    start = [] if stays or kill else _started(waiting, goes, room, ahead)
     return Decision(
         start=tuple(unit.name for unit in start),
         pause=tuple(one.unit.name for one in stays if not one.paused and one not in kill),
@@ -131,13 +132,12 @@ def reserved(one: Running, step: float) -> list[int]:
     if before < curve.peak:
         ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     samples = sampled(curve, step)
-    index = min(int(place / step), len(samples) - 1)
-    later = ratio * min(place / step - index, 1.0)
-    earlier = ratio - later
-    rest = samples[index:]
-    needs = [round(earlier * a + later * b) for a, b in zip(rest, (*rest[1:], 0), strict=True)]
-    hold = _soon(step)
-    return [max(size, one.now) for size in needs[:hold]] + needs[hold:]
+    rest = samples[min(int(place / step), len(samples) - 1) :]
+    needs = [round(ratio * size) for size in map(max, rest, (*rest[1:], 0))]
+    late = max(one.elapsed - curve.duration, 0.0)
+    hold = min(_soon(step) + int(late / step), 2 * STEPS)
+    held = [max(size, one.now) for size, _ in zip_longest(needs[:hold], range(hold), fillvalue=0)]
+    return held + needs[hold:]
 
 
 def _soon(step: float) -> int:
@@ -146,28 +146,23 @@ def _soon(step: float) -> int:
 
 
 def _place(one: Running) -> float:
-    """How far along its curve a unit is, in seconds: as its time says, corrected by its memory."""
+    """How far along its curve a unit is, in seconds: as its time says, corrected by its memory.
+
+    While it has not fallen, what its curve falls from is still to come, however late it is. Once it
+    has, that is over, if the peak that was seen can have been the expected one.
+    """
     curve, place = one.unit.curve, min(one.elapsed, one.unit.curve.duration)
-    fallen = one.now < FALLEN * one.peak
     highest = curve.highest(0.0, place)
-    if not fallen and curve.at(place) < FALLEN * highest and one.peak >= SAME_PEAK * highest:
-        return _last_above(curve, FALLEN * highest, place)
-    if fallen and curve.at(place) >= FALLEN * highest:
-        after = _first_below(curve, FALLEN * highest, place)
+    fallen = one.now < FALLEN * one.peak
+    expected = curve.at(place) < FALLEN * highest
+    if expected and not fallen:
+        return min(time for time, size in curve.points if size >= min(one.now, highest))
+    if fallen and not expected:
+        below = (time for time, size in curve.points if time > place and size < FALLEN * highest)
+        after = min(below, default=curve.duration)
         if one.peak >= SAME_PEAK * curve.highest(place, after):
             return after
     return place
-
-
-def _last_above(curve: Curve, size: float, before: float) -> float:
-    """The last point of a curve, before a moment, with so many bytes."""
-    return max((time for time, there in curve.points if time <= before and there >= size))
-
-
-def _first_below(curve: Curve, size: float, after: float) -> float:
-    """The first point of a curve, after a moment, with less than so many bytes; or its end."""
-    below = (time for time, there in curve.points if time >= after and there < size)
-    return min(below, default=curve.duration)
 
 
 class _Ahead:
@@ -178,14 +173,16 @@ class _Ahead:
         self.taken = [used] * (2 * STEPS + 4)
 
     def goes_on(self, one: Running, *, first: bool) -> bool:
-        """Reserve what a unit needs instead of what it has, if that fits (or it is the first)."""
+        """Reserve what a unit needs instead of what it has: for the first, and where that fits."""
         needs = reserved(one, self.step)
         rest = [*needs, *[0] * (len(self.taken) - len(needs))]
         taken = [there - one.now + size for there, size in zip(self.taken, rest, strict=True)]
-        if first or max(taken) <= self.limit:
-            self.taken = taken
-            return True
-        return False
+        if not first and any(
+            new > self.limit and new > old for new, old in zip(taken, self.taken, strict=True)
+        ):
+            return False
+        self.taken = taken
+        return True
 
     def fits(self, unit: Unit, wait: int = 0) -> bool:
         """Whether a unit may start after so many steps."""
