@@ -37,6 +37,8 @@ FALLEN = 0.6
 """Below this share of its own peak a unit's memory has fallen (a cicc falls to a third)."""
 SAME_PEAK = 0.7
 """A peak that was seen is the predicted one from this share of it on."""
+LITTLE = 0.1
+"""Share of a unit's peak below which differences say little of it: programs that start."""
 RETRY = 1.1
 """How much more than what was seen of it a killed unit is expected to need."""
 
@@ -120,16 +122,15 @@ def decide(
 
 def retry(one: Running) -> Unit:
     """A killed unit as it is to be handed in again: heavier than what was seen of it."""
-    seen = one.peak / max(one.unit.curve.highest(0.0, one.elapsed), 1)
-    return Unit(one.unit.name, one.unit.curve.scaled(memory=max(seen, 1.0) * RETRY), one.unit.cores)
+    heavier = max(_heavier(one, one.elapsed), 1.0) * RETRY
+    return Unit(one.unit.name, one.unit.curve.scaled(memory=heavier), one.unit.cores)
 
 
 def reserved(one: Running, step: float) -> list[int]:
     """Bytes that a running unit will need, `step` by `step` seconds from now."""
     curve, place = one.unit.curve, _place(one)
-    before = max(curve.highest(0.0, place), 1)
-    ratio = one.peak / before
-    if before < curve.peak:
+    ratio = _heavier(one, place)
+    if curve.highest(0.0, place) < curve.peak:
         ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     samples = sampled(curve, step)
     rest = samples[min(int(place / step), len(samples) - 1) :]
@@ -138,6 +139,13 @@ def reserved(one: Running, step: float) -> list[int]:
     hold = min(_soon(step) + int(late / step), 2 * STEPS)
     held = [max(size, one.now) for size, _ in zip_longest(needs[:hold], range(hold), fillvalue=0)]
     return held + needs[hold:]
+
+
+def _heavier(one: Running, place: float) -> float:
+    """How much heavier than expected a unit is, by its peak so far; with little seen, about 1."""
+    curve = one.unit.curve
+    little = LITTLE * curve.peak
+    return (one.peak + little) / max(curve.highest(0.0, place) + little, 1)
 
 
 def _soon(step: float) -> int:
