@@ -20,13 +20,14 @@ with what to do now:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from operator import add
 
 from wheels.remote.curve import Curve, sampled
 
+GIB = 2**30
 STEPS = 200
 """Moments of the longest curve that are looked at."""
 CROWD = 2.0
@@ -85,7 +86,7 @@ class Decision:
     pause: tuple[str, ...] = ()
     resume: tuple[str, ...] = ()
     kill: tuple[str, ...] = ()
-    say: tuple[str, ...] = field(default=())
+    say: tuple[str, ...] = ()
     """Sentences for the user and the build's log; the same state gives the same ones again."""
 
 
@@ -114,7 +115,7 @@ def decide(
         pause=tuple(one.unit.name for one in stays if not one.paused and one not in kill),
         resume=tuple(one.unit.name for one in goes if one.paused and one not in kill),
         kill=tuple(one.unit.name for one in kill),
-        say=tuple(_said(start, kill, limit)),
+        say=tuple(_said(start, kill, ahead)),
     )
 
 
@@ -156,7 +157,7 @@ def _place(one: Running) -> float:
     fallen = one.now < FALLEN * one.peak
     expected = curve.at(place) < FALLEN * highest
     if expected and not fallen:
-        return min(time for time, size in curve.points if size >= min(one.now, highest))
+        return curve.reaches(min(one.now, highest))
     if fallen and not expected:
         below = (time for time, size in curve.points if time > place and size < FALLEN * highest)
         after = min(below, default=curve.duration)
@@ -262,12 +263,11 @@ def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) ->
     return killed
 
 
-def _said(start: Iterable[Unit], kill: Iterable[Running], limit: int) -> Iterable[str]:
+def _said(start: Iterable[Unit], kill: Iterable[Running], ahead: _Ahead) -> Iterator[str]:
+    room = f"the {ahead.limit / GIB:.1f} GiB that there are"
     for unit in start:
-        if unit.curve.peak > limit:
-            yield (
-                f"{unit.name} is expected to need {unit.curve.peak / 2**30:.1f} GiB, more than "
-                f"the {limit / 2**30:.1f} GiB that there are: it runs alone"
-            )
+        if unit.curve.peak > ahead.limit:
+            needs = f"{unit.name} is expected to need {unit.curve.peak / GIB:.1f} GiB"
+            yield f"{needs}, more than {room}: it runs alone"
     for one in kill:
-        yield f"{one.unit.name} is ended for lack of memory, and runs again later"
+        yield f"{one.unit.name} is ended to keep within {room}; it runs again later"

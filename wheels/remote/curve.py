@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -73,6 +72,17 @@ class Curve:
         inside = (size for _, size in self.points[first:last])
         return max(self.at(start), self.at(end), *inside)
 
+    def reaches(self, size: int) -> float:
+        """The first moment, in seconds, with so many bytes; ValueError where there is none."""
+        before = self.points[0]
+        for after in self.points:
+            if after[1] >= size:
+                rise = after[1] - before[1]
+                share = (size - before[1]) / rise if rise else 1.0
+                return before[0] + share * (after[0] - before[0])
+            before = after
+        raise ValueError(f"the curve never has {size} bytes")
+
     def remaining(self, after: float) -> Curve | None:
         """What is still to come `after` so many seconds; None where nothing is."""
         if after <= 0:
@@ -101,15 +111,6 @@ class Curve:
 
 def _time(point: Point) -> float:
     return point[0]
-
-
-def total(curves: Iterable[Curve]) -> Curve | None:
-    """The memory of all together, started at once; None of none."""
-    all_of = list(curves)
-    times = sorted({time for curve in all_of for time, _ in curve.points})
-    if not times:
-        return None
-    return Curve(tuple((time, sum(curve.at(time) for curve in all_of)) for time in times))
 
 
 @lru_cache(maxsize=4096)
