@@ -22,7 +22,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from operator import add
 
 from wheels.remote.curve import Curve, sampled
@@ -125,7 +124,7 @@ def retry(one: Running) -> Unit:
     return Unit(one.unit.name, one.unit.curve.scaled(memory=max(seen, 1.0) * RETRY), one.unit.cores)
 
 
-def reserved(one: Running, step: float) -> list[int]:
+def reserved(one: Running, step: float) -> list[float]:
     """Bytes that a running unit will need, `step` by `step` seconds from now."""
     curve, place = one.unit.curve, _place(one)
     before = max(curve.highest(0.0, place), 1)
@@ -134,11 +133,12 @@ def reserved(one: Running, step: float) -> list[int]:
         ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     samples = sampled(curve, step)
     rest = samples[min(int(place / step), len(samples) - 1) :]
-    needs = [round(ratio * size) for size in map(max, rest, (*rest[1:], 0))]
+    needs = [ratio * size for size in map(max, rest, (*rest[1:], 0))]
     late = max(one.elapsed - curve.duration, 0.0)
     hold = min(_soon(step) + int(late / step), 2 * STEPS)
-    held = [max(size, one.now) for size, _ in zip_longest(needs[:hold], range(hold), fillvalue=0)]
-    return held + needs[hold:]
+    needs += [0] * (hold - len(needs))
+    needs[:hold] = [max(size, one.now) for size in needs[:hold]]
+    return needs
 
 
 def _soon(step: float) -> int:
@@ -171,24 +171,30 @@ class _Ahead:
 
     def __init__(self, limit: int, step: float, used: int) -> None:
         self.limit, self.step = limit, step
-        self.taken = [used] * (2 * STEPS + 4)
+        self.taken: list[float] = [0] * (2 * STEPS + 4)
+        self.still = used
+        """Bytes, at all moments, of those that may not go on, or not yet."""
 
     def goes_on(self, one: Running, *, first: bool) -> bool:
         """Reserve what a unit needs instead of what it has: for the first, and where that fits."""
-        needs = reserved(one, self.step)
-        rest = [*needs, *[0] * (len(self.taken) - len(needs))]
-        taken = [there - one.now + size for there, size in zip(self.taken, rest, strict=True)]
-        if not first and any(
-            new > self.limit and new > old for new, old in zip(taken, self.taken, strict=True)
-        ):
-            return False
-        self.taken = taken
+        needs, still = reserved(one, self.step), self.still - one.now
+        taken = list(map(add, self.taken, needs))
+        if not first and max(taken) + still > self.limit:
+            over = (size + still > self.limit for size in taken)
+            if any(too_much and need > one.now for too_much, need in zip(over, needs, strict=True)):
+                return False
+        self.taken[: len(taken)] = taken
+        self.still = still
         return True
+
+    def soon(self) -> float:
+        """Bytes at most within the time that a decision takes."""
+        return max(self.taken[: _soon(self.step)]) + self.still
 
     def fits(self, unit: Unit, wait: int = 0) -> bool:
         """Whether a unit may start after so many steps."""
-        most: int = max(map(add, self.taken[wait:], sampled(unit.curve, self.step)))
-        return most <= self.limit
+        most: float = max(map(add, self.taken[wait:], sampled(unit.curve, self.step)))
+        return most + self.still <= self.limit
 
     def reserve(self, unit: Unit, wait: int = 0) -> None:
         """Keep what a unit needs that starts after so many steps."""
@@ -253,7 +259,7 @@ def _order(unit: Unit) -> tuple[float, int, str]:
 
 def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) -> list[Running]:
     """Youngest first, as many as must go for the oldest to stay within the limit right now."""
-    over = max(ahead.taken[: _soon(ahead.step)]) - ahead.limit
+    over = ahead.soon() - ahead.limit
     killed: list[Running] = []
     for one in reversed([*goes[1:], *stays]):
         if over <= 0:
