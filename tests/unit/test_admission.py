@@ -150,8 +150,10 @@ class TestTooLittleMemory:
         assert len(decision.kill) == 1
 
     def test_what_only_falls_is_not_paused(self):
-        running = [at(hump("old"), 58.0, memory=1.6), at(hump("falling"), 62.0)]
-        assert decide([], running, SIX, None).pause == ()
+        old = at(Unit("old", HUMP.scaled(time=2.0)), 80.0, memory=1.3)
+        falling = at(hump("falling"), 63.5)
+        assert decide([], [old, falling], SIX, None) == Decision()
+        assert decide([], [old, at(hump("rising"), 16.0)], SIX, None).pause == ("rising",)
 
     def test_when_pausing_is_not_enough_the_youngest_is_ended_and_that_is_said(self):
         running = [at(hump("old"), 55.0), at(hump("young"), 40.0)]
@@ -159,6 +161,11 @@ class TestTooLittleMemory:
         assert decision.kill == ("young",)
         assert decision.pause == ()
         assert "young is ended to keep within the 8.0 GiB" in decision.say[0]
+
+    def test_no_more_are_ended_than_must_be_the_youngest_first(self):
+        running = [at(hump("old"), 55.0), at(hump("young"), 30.0), at(hump("mid"), 45.0)]
+        decision = decide([], running, Room(11 * GIB, 8), None)
+        assert (decision.kill, decision.pause) == (("young",), ("mid",))
 
     def test_the_host_running_short_counts_like_the_budget(self):
         running = self.pair(1.0)
@@ -213,6 +220,17 @@ def test_of_any_state(state):
     assert decide(waiting, running, room, available) == decision
     swapped = decide(waiting[::-1], running[::-1], room, available)
     assert swapped == decision, "the order of what it is given makes no difference"
+
+
+@given(
+    curves(), st.floats(0.0, 1.0), st.floats(0.5, 10.0), st.integers(0, 50), st.floats(-0.5, 0.5)
+)
+def test_as_expected_no_less_is_kept_than_will_be_needed(curve, share, step, moment, around):
+    one = at(Unit("u", curve), share * curve.duration)
+    kept = [*reserved(one, step), *[0] * 50]
+    later = one.elapsed + (moment + around) * step
+    if later >= one.elapsed:
+        assert kept[moment] >= curve.at(later) - 1000
 
 
 @given(st.lists(curves(), min_size=1, max_size=6), rooms)

@@ -134,6 +134,7 @@ def reserved(one: Running, step: float) -> list[float]:
     samples = sampled(curve, step)
     rest = samples[min(int(place / step), len(samples) - 1) :]
     needs = [ratio * size for size in map(max, rest, (*rest[1:], 0))]
+    needs[0] = ratio * curve.highest(place, place + step / 2)  # what it had before does not count
     late = max(one.elapsed - curve.duration, 0.0)
     hold = min(_soon(step) + int(late / step), 2 * STEPS)
     needs += [0] * (hold - len(needs))
