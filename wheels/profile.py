@@ -122,14 +122,14 @@ def distance(one: str, other: str) -> float:
 
     Names go from the general to the particular, the suffix before all: what differs counts half as
     much as what differs one word before it. A word that only one has counts 1, the numbers after a
-    word that both have count by their ratio.
+    word that both have by their ratio, at most as much.
     """
     mine, theirs = _words(one), _words(other)
     only = [_weights(mine, theirs.keys()), _weights(theirs, mine.keys())]
+    shared = ((mine[word], theirs[word]) for word in mine.keys() & theirs.keys())
     numbers = (
-        0.5 ** min(mine[word][0], theirs[word][0])
-        * abs(math.log2((mine[word][1] + 1) / (theirs[word][1] + 1)))
-        for word in mine.keys() & theirs.keys()
+        0.5 ** min(a[0], b[0]) * min(abs(math.log2((a[1] + 1) / (b[1] + 1))), 1.0)
+        for a, b in shared
     )
     return max(only) + sum(numbers)
 

@@ -133,11 +133,14 @@ class _Build:
         if not (self.waiting or self.running):
             return False
         seen = [process.seen() for process in self.running.values()]
-        self._obey(self.policy(list(self.waiting.values()), seen, self.room, None))
-        if not any(not process.paused for process in self.running.values()):
-            raise RuntimeError("nothing runs, and nothing was started")
-        rate = self._rate()
+        decision = self.policy(list(self.waiting.values()), seen, self.room, None)
+        self._obey(decision)
         active = [process for process in self.running.values() if not process.paused]
+        if not active:
+            if not decision.kill:
+                raise RuntimeError("nothing runs, and nothing was started")
+            return True
+        rate = self._rate()
         ahead = min((process.true.duration - process.done) / rate for process in active)
         if self._may_change():
             ahead = min(ahead, tick)

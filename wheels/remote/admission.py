@@ -20,13 +20,13 @@ with what to do now:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import add
 
 from wheels.remote.curve import Curve, sampled
 
+GIB = 2**30
 STEPS = 200
 """Moments of the longest curve that are looked at."""
 CROWD = 2.0
@@ -87,7 +87,7 @@ class Decision:
     pause: tuple[str, ...] = ()
     resume: tuple[str, ...] = ()
     kill: tuple[str, ...] = ()
-    say: tuple[str, ...] = field(default=())
+    say: tuple[str, ...] = ()
     """Sentences for the user and the build's log; the same state gives the same ones again."""
 
 
@@ -116,7 +116,7 @@ def decide(
         pause=tuple(one.unit.name for one in stays if not one.paused and one not in kill),
         resume=tuple(one.unit.name for one in goes if one.paused and one not in kill),
         kill=tuple(one.unit.name for one in kill),
-        say=tuple(_said(start, kill, limit)),
+        say=tuple(_said(start, kill, ahead)),
     )
 
 
@@ -126,7 +126,7 @@ def retry(one: Running) -> Unit:
     return Unit(one.unit.name, one.unit.curve.scaled(memory=heavier), one.unit.cores)
 
 
-def reserved(one: Running, step: float) -> list[int]:
+def reserved(one: Running, step: float) -> list[float]:
     """Bytes that a running unit will need, `step` by `step` seconds from now."""
     curve, place = one.unit.curve, _place(one)
     ratio = _heavier(one, place)
@@ -134,11 +134,13 @@ def reserved(one: Running, step: float) -> list[int]:
         ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     samples = sampled(curve, step)
     rest = samples[min(int(place / step), len(samples) - 1) :]
-    needs = [round(ratio * size) for size in map(max, rest, (*rest[1:], 0))]
+    needs = [ratio * size for size in map(max, rest, (*rest[1:], 0))]
+    needs[0] = ratio * curve.highest(place, place + step / 2)  # what it had before does not count
     late = max(one.elapsed - curve.duration, 0.0)
     hold = min(_soon(step) + int(late / step), 2 * STEPS)
-    held = [max(size, one.now) for size, _ in zip_longest(needs[:hold], range(hold), fillvalue=0)]
-    return held + needs[hold:]
+    needs += [0] * (hold - len(needs))
+    needs[:hold] = [max(size, one.now) for size in needs[:hold]]
+    return needs
 
 
 def _heavier(one: Running, place: float) -> float:
@@ -164,7 +166,7 @@ def _place(one: Running) -> float:
     fallen = one.now < FALLEN * one.peak
     expected = curve.at(place) < FALLEN * highest
     if expected and not fallen:
-        return min(time for time, size in curve.points if size >= min(one.now, highest))
+        return curve.reaches(min(one.now, highest))
     if fallen and not expected:
         below = (time for time, size in curve.points if time > place and size < FALLEN * highest)
         after = min(below, default=curve.duration)
@@ -178,24 +180,30 @@ class _Ahead:
 
     def __init__(self, limit: int, step: float, used: int) -> None:
         self.limit, self.step = limit, step
-        self.taken = [used] * (2 * STEPS + 4)
+        self.taken: list[float] = [0] * (2 * STEPS + 4)
+        self.still = used
+        """Bytes, at all moments, of those that may not go on, or not yet."""
 
     def goes_on(self, one: Running, *, first: bool) -> bool:
         """Reserve what a unit needs instead of what it has: for the first, and where that fits."""
-        needs = reserved(one, self.step)
-        rest = [*needs, *[0] * (len(self.taken) - len(needs))]
-        taken = [there - one.now + size for there, size in zip(self.taken, rest, strict=True)]
-        if not first and any(
-            new > self.limit and new > old for new, old in zip(taken, self.taken, strict=True)
-        ):
-            return False
-        self.taken = taken
+        needs, still = reserved(one, self.step), self.still - one.now
+        taken = list(map(add, self.taken, needs))
+        if not first and max(taken) + still > self.limit:
+            over = (size + still > self.limit for size in taken)
+            if any(too_much and need > one.now for too_much, need in zip(over, needs, strict=True)):
+                return False
+        self.taken[: len(taken)] = taken
+        self.still = still
         return True
+
+    def soon(self) -> float:
+        """Bytes at most within the time that a decision takes."""
+        return max(self.taken[: _soon(self.step)]) + self.still
 
     def fits(self, unit: Unit, wait: int = 0) -> bool:
         """Whether a unit may start after so many steps."""
-        most: int = max(map(add, self.taken[wait:], sampled(unit.curve, self.step)))
-        return most <= self.limit
+        most: float = max(map(add, self.taken[wait:], sampled(unit.curve, self.step)))
+        return most + self.still <= self.limit
 
     def reserve(self, unit: Unit, wait: int = 0) -> None:
         """Keep what a unit needs that starts after so many steps."""
@@ -260,7 +268,7 @@ def _order(unit: Unit) -> tuple[float, int, str]:
 
 def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) -> list[Running]:
     """Youngest first, as many as must go for the oldest to stay within the limit right now."""
-    over = max(ahead.taken[: _soon(ahead.step)]) - ahead.limit
+    over = ahead.soon() - ahead.limit
     killed: list[Running] = []
     for one in reversed([*goes[1:], *stays]):
         if over <= 0:
@@ -270,12 +278,11 @@ def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) ->
     return killed
 
 
-def _said(start: Iterable[Unit], kill: Iterable[Running], limit: int) -> Iterable[str]:
+def _said(start: Iterable[Unit], kill: Iterable[Running], ahead: _Ahead) -> Iterator[str]:
+    room = f"the {ahead.limit / GIB:.1f} GiB that there are"
     for unit in start:
-        if unit.curve.peak > limit:
-            yield (
-                f"{unit.name} is expected to need {unit.curve.peak / 2**30:.1f} GiB, more than "
-                f"the {limit / 2**30:.1f} GiB that there are: it runs alone"
-            )
+        if unit.curve.peak > ahead.limit:
+            needs = f"{unit.name} is expected to need {unit.curve.peak / GIB:.1f} GiB"
+            yield f"{needs}, more than {room}: it runs alone"
     for one in kill:
-        yield f"{one.unit.name} is ended for lack of memory, and runs again later"
+        yield f"{one.unit.name} is ended to keep within {room}; it runs again later"

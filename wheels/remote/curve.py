@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -34,17 +33,21 @@ class Curve:
         if any(size < 0 for _, size in self.points):
             raise ValueError("a curve's bytes are never below 0")
 
-    @property
+    @cached_property
+    def _times(self) -> tuple[float, ...]:
+        return tuple(time for time, _ in self.points)
+
+    @cached_property
     def duration(self) -> float:
         """Seconds."""
         return self.points[-1][0]
 
-    @property
+    @cached_property
     def peak(self) -> int:
         """Bytes at most."""
         return max(size for _, size in self.points)
 
-    @property
+    @cached_property
     def area(self) -> float:
         """Byte-seconds: what the unit takes from a budget, whenever it runs."""
         return sum(
@@ -56,7 +59,7 @@ class Curve:
         """Bytes at a moment; 0 outside the run."""
         if not 0 <= seconds <= self.duration:
             return 0
-        index = bisect_right(self.points, seconds, key=_time)
+        index = bisect_right(self._times, seconds)
         before = self.points[index - 1]
         if before[0] == seconds:
             return before[1]
@@ -66,12 +69,20 @@ class Curve:
 
     def highest(self, start: float, end: float) -> int:
         """Bytes at most between two moments, both included."""
-        first, last = (
-            bisect_right(self.points, start, key=_time),
-            bisect_left(self.points, end, key=_time),
-        )
+        first, last = bisect_right(self._times, start), bisect_left(self._times, end)
         inside = (size for _, size in self.points[first:last])
         return max(self.at(start), self.at(end), *inside)
+
+    def reaches(self, size: int) -> float:
+        """The first moment, in seconds, with so many bytes; ValueError where there is none."""
+        before = self.points[0]
+        for after in self.points:
+            if after[1] >= size:
+                rise = after[1] - before[1]
+                share = (size - before[1]) / rise if rise else 1.0
+                return before[0] + share * (after[0] - before[0])
+            before = after
+        raise ValueError(f"the curve never has {size} bytes")
 
     def remaining(self, after: float) -> Curve | None:
         """What is still to come `after` so many seconds; None where nothing is."""
@@ -79,7 +90,7 @@ class Curve:
             return self
         if after >= self.duration:
             return None
-        rest = self.points[bisect_right(self.points, after, key=_time) :]
+        rest = self.points[bisect_right(self._times, after) :]
         return Curve(((0.0, self.at(after)), *((time - after, size) for time, size in rest)))
 
     def scaled(self, *, time: float = 1.0, memory: float = 1.0) -> Curve:
@@ -97,19 +108,6 @@ class Curve:
             return Curve(tuple((float(time), int(size)) for time, size in data))
         except (TypeError, OverflowError) as error:
             raise ValueError("a curve is a list of pairs, seconds and bytes") from error
-
-
-def _time(point: Point) -> float:
-    return point[0]
-
-
-def total(curves: Iterable[Curve]) -> Curve | None:
-    """The memory of all together, started at once; None of none."""
-    all_of = list(curves)
-    times = sorted({time for curve in all_of for time, _ in curve.points})
-    if not times:
-        return None
-    return Curve(tuple((time, sum(curve.at(time) for curve in all_of)) for time in times))
 
 
 @lru_cache(maxsize=4096)
