@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from statistics import median
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -31,6 +33,10 @@ That is flash-attn 2.8.3's flash_bwd_hdim256_bf16_causal under nvcc 12.4, 6.5 Gi
 flash_bwd_hdim64_bf16, 240 CPU seconds; taken to fall later and less than any did.
 """
 WORD = re.compile(r"([a-z]+)([0-9]{0,9})")
+ENOUGH = 3
+"""Samples of a unit's memory without which nothing is learned of it."""
+TOLERANCE = 0.025
+"""Share of the peak by which a kept curve may differ from the samples."""
 FALL = 0.01
 """Seconds before the end of one arch's compilers that the next one's begin from."""
 
@@ -117,6 +123,20 @@ def job(row: Measured, *, archs: int, threads: int) -> tuple[Curve, float]:
     return _job(row.curve, row.device_seconds, archs, threads)
 
 
+def pace(rows: Iterable[Measured], one: str, other: str) -> float:
+    """How much longer a compiler takes than another: over all units that both were measured with.
+
+    Each on its own machine: it tells of these, too. 1 where there are none.
+    """
+    if one == other:
+        return 1.0
+    times: dict[str, dict[str, float]] = {}
+    for row in rows:
+        times.setdefault(row.unit, {})[row.compiler] = row.cpu_seconds
+    ratios = [both[other] / both[one] for both in times.values() if one in both and other in both]
+    return median(ratios) if ratios else 1.0
+
+
 def distance(one: str, other: str) -> float:
     """How unlike two files' names are; 0 for the same.
 
@@ -156,6 +176,7 @@ def _predicted(
     best = [row for row in of_it if row.compiler == compiler] or of_it
     row = max(best, key=lambda row: row.curve.peak)
     curve, cores = job(row, archs=archs, threads=threads)
+    curve = curve.scaled(time=pace(rows, row.compiler, compiler))
     basis = f"measured with {row.compiler}"
     return Prediction(
         Unit(name, curve, cores), basis if nearest == name else f"as {nearest}, {basis}"
@@ -179,3 +200,80 @@ def _job(
     points += [(time + later, size) for time, size in curve.points if time >= end]
     busy = curve.duration - (end - start) + archs * (end - start)
     return Curve(tuple(points)), busy / points[-1][0]
+
+
+def learned(
+    profile: Profile | None, rows: Iterable[Mapping[str, Any]], *, compiler: str, arch: str
+) -> Profile:
+    """The profile with what a build of one arch has measured, in place of what was known of that.
+
+    `rows` are the builder's records of units (see remote/server.py), `arch` is such as '90'.
+    """
+    new = {
+        row["unit"]: _measured(row, compiler, arch)
+        for row in rows
+        if row["exit"] == 0 and len(row["curve"]) >= ENOUGH
+    }
+    known = profile or Profile(source="builds of this recipe", machine="build hosts", measured=())
+    kept = [
+        row
+        for row in known.measured
+        if (row.compiler, row.arch) != (compiler, arch) or row.unit not in new
+    ]
+    every = sorted([*kept, *new.values()], key=lambda row: (row.unit, row.compiler))
+    return known.model_copy(update={"measured": tuple(every)})
+
+
+def save(recipe: str, profile: Profile) -> None:
+    """Write it beside the recipe, a unit a line."""
+    head = profile.model_dump(mode="json", exclude={"measured"})
+    lines = ",\n".join(f"    {row.model_dump_json()}" for row in profile.measured)
+    text = json.dumps(head, indent=2)[:-2] + f',\n  "measured": [\n{lines}\n  ]\n}}\n'
+    path = FOLDER / f"{recipe}.json"
+    fresh = path.with_suffix(f".{os.getpid()}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
+
+
+def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
+    """One unit's record. Its highest sample is given the peak, which is looked for more often."""
+    seconds = float(row["cpu"])
+    points = [(float(time), size / MIB) for time, size in row["curve"] if time < seconds]
+    points = [(0.0, points[0][1]), *(point for point in points if point[0] > 0)]
+    top = max(range(len(points)), key=lambda at: points[at][1])
+    points[top] = (points[top][0], row["peak"] / MIB)
+    points.append((seconds, points[-1][1]))
+    device = (_host_part(points), 0.97 * seconds)
+    return Measured(
+        unit=row["unit"],
+        compiler=compiler,
+        arch=arch,
+        cpu_seconds=seconds,
+        device_seconds=device if device[0] < device[1] else None,
+        shape_of=None,
+        curve_mib=tuple(
+            (round(time, 1), round(size)) for time, size in _thinned(points, row["peak"] / MIB)
+        ),
+    )
+
+
+def _host_part(points: Sequence[tuple[float, float]]) -> float:
+    """When the first program that was not for the GPU has ended: its memory is gone."""
+    highest = 0.0
+    for time, size in points:
+        if size < 0.3 * highest:
+            return time
+        highest = max(highest, size)
+    return 0.0
+
+
+def _thinned(points: Sequence[tuple[float, float]], peak: float) -> list[tuple[float, float]]:
+    """Without the points that lie on the line of their neighbours, to TOLERANCE of the peak."""
+    (start, low), (end, high) = points[0], points[-1]
+    off = [
+        abs(size - (low + (high - low) * (time - start) / (end - start))) for time, size in points
+    ]
+    worst = max(range(len(points)), key=lambda at: off[at])
+    if off[worst] <= TOLERANCE * peak:
+        return [points[0], points[-1]]
+    return [*_thinned(points[: worst + 1], peak)[:-1], *_thinned(points[worst:], peak)]

@@ -30,7 +30,7 @@ GIB = 2**30
 STEPS = 200
 """Moments of the longest curve that are looked at."""
 CROWD = 2.0
-"""How far processors may be shared at a build's end; simulated from 1.25 to 3, this ends first."""
+"""How far processors may be shared; simulated from 1.25 to 3, this ends first."""
 REACTION = 2.0
 """Seconds until a decision has an effect on memory: two rounds of the server, and the signal."""
 FALLEN = 0.6
@@ -224,16 +224,19 @@ def _age(one: Running) -> tuple[float, str]:
 def processors(waiting: Iterable[Unit], going: Iterable[Running], room: Room) -> float:
     """How many processors units may keep busy before none is started any more.
 
-    As many as there are; CROWD times as many once all that waits could start, if processors and not
-    the longest unit decide when the build ends: that they are shared then lets units end together.
+    More than there are, as long as the longest unit still ends before all the work is done: what
+    shares a processor takes longer, but memory that would lie idle is used, and at the end no unit
+    is left to run alone. Once what waits longest is the longest of all, it had better start now.
     """
-    waiting, going = list(waiting), list(going)
-    rests = [(unit.curve.duration, unit.cores) for unit in waiting]
-    rests += [(one.unit.curve.duration - one.elapsed, one.unit.cores) for one in going]
-    work = sum(rest * cores for rest, cores in rests)
-    longest = max((rest for rest, _ in rests), default=0.0)
-    last = sum(unit.cores for unit in waiting) <= room.cores
-    return room.cores * (CROWD if last and work > longest * room.cores else 1.0)
+    left = [(unit.curve.duration, unit.cores) for unit in waiting]
+    begun = [(one.unit.curve.duration - one.elapsed, one.unit.cores) for one in going]
+    work = sum(rest * cores for rest, cores in (*left, *begun))
+    longest = max((rest for rest, _ in (*left, *begun)), default=0.0)
+    share = work / (longest * room.cores) if longest > 0 else 1.0
+    late = max((rest for rest, _ in left), default=0.0) == longest
+    if late and sum(cores for _, cores in left) <= room.cores:
+        share = CROWD
+    return room.cores * min(CROWD, max(1.0, share))
 
 
 def _started(
