@@ -11,8 +11,8 @@ ROOM = {"/": 5.0, "/var": 5.0, "/opt": 5.0, "/boot": 0.1}
 """GiB that stay free: logs and cores of a day; an initrd (0.1 as Debian's is, with modules)."""
 MEMLOCK = 8 * 2**20
 """Bytes: systemd's own default since version 246; io_uring and RDMA fail below it."""
-NOFILE = 65535
-"""To which vLLM raises its own limit (vllm.utils, set_ulimit)."""
+NOFILE = 4096
+"""Linux's own hard limit (INR_OPEN_MAX); vLLM likes 65535, and only warns below that."""
 SHM = GIB
 """What NVIDIA's release notes of its PyTorch container ask for: --shm-size=1g."""
 

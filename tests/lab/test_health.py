@@ -63,6 +63,7 @@ def bench(finished):
 
 def test_a_right_host_has_no_wrong_row_and_costs_one_session_and_one_command(bench):
     bench.make(RIGHT)
+    bench.wrong()  # its own login is over
     before = lab.sshd_sessions(NAME)
     fresh = Bench(target(bench.target.host))
     assert fresh.wrong() == {}
@@ -114,7 +115,7 @@ def test_a_fault_turns_exactly_its_rows(bench, fault):
 def test_nvidia_smi_that_hangs_is_a_finding_within_its_deadline(bench):
     bench.make(RIGHT.model_copy(update={"smi_hangs": True}))
     wrong = bench.wrong()
-    assert wrong["driver.nvml nvidia-smi"] == "reboot" or wrong["driver.nvml host"] == "inspect"
+    assert wrong["driver.nvml host"] == "inspect"
     assert {f"gpu.present GPU {number}" for number in range(8)} <= wrong.keys()
 
 
@@ -137,7 +138,7 @@ def test_pytest_and_its_junit_name_the_gpu_and_what_is_wrong(bench, tmp_path):
         for failure in case.iter("failure")
     ]
     ((name, message),) = failures
-    assert name == f"test_gpu[has its PCIe width-{NAME}-GPU3]"
+    assert name == f"test_gpu[{NAME}-GPU3-has its PCIe width]"
     assert "GPU 3: PCIe x8 instead of x16" in message
     assert lab.sshd_sessions(NAME) - before == 1
 
