@@ -233,25 +233,28 @@ def package(tmp_path, monkeypatch):
     return tmp_path / "lab_kernels"
 
 
+FUNCTIONS = {"Binomial": "binomial", "Exponential": "exp", "Inverse": "inverse"}
+
+
 def test_every_unit_is_in_the_three_lists(package):
     import lab_kernels
 
     for unit in units():
         (row,) = re.findall(r"SERIES_UNIT\((.*)\)", (SOURCE / f"csrc/{unit}.cu").read_text())
-        name, _, order, _ = row.split(", ")
-        assert (name, int(order)) == (unit, lab_kernels.UNITS[unit])
-    listed = re.findall(r"EACH\((\w+), (\d)\)", (SOURCE / "csrc/api.cpp").read_text())
-    assert {name: int(order) for name, order in listed} == lab_kernels.UNITS
-    assert set(lab_kernels.UNITS) == units()
+        name, function, power, order, _ = row.split(", ")
+        assert name == f"{FUNCTIONS[function]}_{power}_{order}" == unit
+    listed = re.findall(r"EACH\((\w+), (\d+)\)", (SOURCE / "csrc/api.cpp").read_text())
+    assert [name for name, _ in listed] == list(lab_kernels.UNITS) == sorted(units())
+    assert all(name.endswith(f"_{order}") for name, order in listed)
 
 
 def test_importing_needs_no_cuda_and_evaluating_does(package):
     import lab_kernels
 
     with pytest.raises(ValueError, match="matrices of 4 rows"):
-        lab_kernels.evaluate("exp_4", [[[1.0]]])
+        lab_kernels.evaluate("binomial_8_4", [[[1.0]]])
     with pytest.raises(OSError, match=r"_kernels\.so"):
-        lab_kernels.evaluate("exp_4", [[[0.0] * 4] * 4])
+        lab_kernels.evaluate("binomial_8_4", [[[0.0] * 4] * 4])
 
 
 def test_a_package_without_its_library(package):
@@ -261,20 +264,34 @@ def test_a_package_without_its_library(package):
 
 
 @pytest.mark.parametrize(
-    ("function", "closed"),
+    ("unit", "closed"),
     [
-        ("exp", math.exp),
-        ("inverse", lambda x: 1 / (1 - x)),
-        ("log", lambda x: math.log(1 + x)),
-        ("sqrt", lambda x: math.sqrt(1 + x)),
+        ("binomial_8_4", lambda x: (1 + x) ** 0.125),
+        ("exp_48_8", lambda x: math.exp(0.75 * x)),
+        ("inverse_16_8", lambda x: (1 - x) ** -0.25),
     ],
 )
-def test_the_series_that_kernels_are_held_to(package, function, closed):
+def test_the_series_that_kernels_are_held_to(package, unit, closed):
     """A symmetric matrix's function is that of its eigenvalues, here a + b and a - b."""
     from lab_kernels.__main__ import series
 
     a, b = 0.1, -0.4
     high, low = closed(a + b), closed(a - b)
     wanted = [[(high + low) / 2, (high - low) / 2], [(high - low) / 2, (high + low) / 2]]
-    for row, found in zip(wanted, series(function, [[a, b], [b, a]]), strict=True):
+    for row, found in zip(wanted, series(unit, [[a, b], [b, a]]), strict=True):
         assert found == pytest.approx(row, abs=1e-12)
+
+
+@pytest.mark.parametrize(("wrong", "code"), [(0.0, 0), (1e-4, 1), (math.nan, 1)])
+def test_one_wrong_entry_is_found(package, monkeypatch, wrong, code):
+    """With a simulated GPU that computes the series, but for one entry."""
+    from lab_kernels import __main__ as check
+
+    def evaluate(unit, matrices):
+        results = [check.series(unit, matrix) for matrix in matrices]
+        results[-1][-1][-1] += wrong if unit == check.UNITS[-1] else 0.0
+        return results
+
+    monkeypatch.setattr(check, "COUNT", 2)
+    monkeypatch.setattr(check, "evaluate", evaluate)
+    assert check.main() == code

@@ -37,7 +37,7 @@ LIBRARY = f"{NAME}/_kernels.so"
 
 DEPENDENCIES = "--generate-dependencies-with-compile --dependency-output $out.d"
 
-SUMMARY = "Power series of small matrices on CUDA GPUs, one compilation unit each"
+SUMMARY = "Fractional powers of functions of small matrices, on CUDA GPUs"
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the wheel, the first that a zip can tell: same input, same wheel."""
 

@@ -6,8 +6,9 @@
 #include <cstring>
 
 #define UNITS(EACH)                                                                     \
-  EACH(exp_4, 4) EACH(exp_6, 6) EACH(exp_8, 8) EACH(inverse_4, 4) EACH(inverse_6, 6)    \
-  EACH(inverse_8, 8) EACH(log_4, 4) EACH(log_6, 6) EACH(log_8, 8) EACH(sqrt_4, 4)
+  EACH(binomial_62_8, 8) EACH(binomial_63_8, 8) EACH(binomial_8_4, 4) EACH(exp_16_6, 6) \
+  EACH(exp_48_8, 8) EACH(exp_8_2, 2) EACH(inverse_16_8, 8) EACH(inverse_24_6, 6)        \
+  EACH(inverse_4_10, 10) EACH(inverse_8_4, 4)
 
 #define DECLARE(NAME, ORDER) extern "C" int NAME(const float* in, float* out, int count);
 UNITS(DECLARE)

@@ -1,7 +1,7 @@
-"""Power series of small matrices, evaluated on a GPU in float32.
+"""Fractional powers of functions of small matrices, evaluated on a GPU in float32.
 
-    >>> evaluate("inverse_4", [[[0.5 * (i == j) for j in range(4)] for i in range(4)]])
-    [[[2.0, 0.0, 0.0, 0.0], ...]]
+    >>> evaluate("exp_8_2", [[[8.0, 0.0], [0.0, 0.0]]])
+    [[[2.7182819843292236, 0.0], [0.0, 1.0]]]
 
 Importing needs neither a GPU nor CUDA's libraries; they are loaded by the first call.
 """
@@ -16,20 +16,22 @@ from pathlib import Path
 
 Matrix = Sequence[Sequence[float]]
 
-UNITS = {
-    f"{function}_{order}": order
-    for function, orders in {
-        "exp": (4, 6, 8),
-        "inverse": (4, 6, 8),
-        "log": (4, 6, 8),
-        "sqrt": (4,),
-    }.items()
-    for order in orders
-}
-"""The kernels by name, and the number of rows of the matrices that each takes.
+UNITS = (
+    "binomial_62_8",
+    "binomial_63_8",
+    "binomial_8_4",
+    "exp_16_6",
+    "exp_48_8",
+    "exp_8_2",
+    "inverse_16_8",
+    "inverse_24_6",
+    "inverse_4_10",
+    "inverse_8_4",
+)
+"""The kernels: function, power in 64ths, and the number of rows of the matrices that it takes.
 
-exp X, (1 - X)^-1, log(1 + X) and (1 + X)^(1/2). The last three converge for norms below 1, and to
-float32's precision for norms up to 3/4; exp, which has 16 terms, for norms up to 2.
+`binomial_8_4` is (1 + X)^(8/64), `inverse_8_4` (1 - X)^(-8/64), `exp_8_2` exp(8/64 X). The first
+two converge for norms below 1, and to float32's precision for norms up to 3/4.
 """
 
 LIBRARY = Path(__file__).with_name("_kernels.so")
@@ -41,10 +43,12 @@ if not LIBRARY.is_file():
 def evaluate(unit: str, matrices: Sequence[Matrix]) -> list[list[list[float]]]:
     """A unit's function of every matrix.
 
-    Raises KeyError for an unknown unit, ValueError for a matrix of another size, OSError when
-    CUDA's runtime can't be loaded, RuntimeError with CUDA's own words when the GPU does not do it.
+    Raises ValueError for an unknown unit or a matrix of another size, OSError when CUDA's runtime
+    can't be loaded, RuntimeError with CUDA's own words when the GPU does not do it.
     """
-    order = UNITS[unit]
+    if unit not in UNITS:
+        raise ValueError(f"there is no unit {unit!r}: expected one of {', '.join(UNITS)}")
+    order = int(unit.rpartition("_")[2])
     if any(len(m) != order or any(len(row) != order for row in m) for m in matrices):
         raise ValueError(f"{unit} takes matrices of {order} rows and columns")
     if not matrices:

@@ -1,3 +1,0 @@
-#include "series.cuh"
-
-SERIES_UNIT(exp_4, Exponential, 4, 16)

@@ -1,3 +1,0 @@
-#include "series.cuh"
-
-SERIES_UNIT(inverse_4, Inverse, 4, 64)

@@ -1,3 +1,0 @@
-#include "series.cuh"
-
-SERIES_UNIT(log_6, Logarithm, 6, 64)
