@@ -177,7 +177,7 @@ class TestTooLittleMemory:
         assert decide([], [at(hump(), 55.0, memory=3.0)], SIX, 0) == Decision()
 
     def test_an_ended_one_is_expected_heavier_than_it_was_seen(self):
-        again = retry(at(hump(), 50.0, memory=1.3))
+        again = retry(at(hump(), 60.0, memory=1.3))
         assert again.curve.peak > 1.3 * HUMP.peak
         assert again.curve.duration == HUMP.duration
         assert retry(at(hump(), 50.0, memory=0.5)).curve.peak > HUMP.peak
