@@ -163,8 +163,8 @@ def _place(one: Running) -> float:
     """How far along its curve a unit is, in seconds: as its time says, corrected by its memory.
 
     More memory than a heavier unit would have by now is a faster one's. While it has not fallen,
-    what its curve falls from is still to come, however late it is. Once it has, that is over, if the
-    peak that was seen can have been the expected one.
+    what its curve falls from is still to come, however late it is. Once it has, that is over, if
+    the peak that was seen can have been the expected one.
     """
     curve, place = one.unit.curve, min(one.elapsed, one.unit.curve.duration)
     if one.peak > HEAVIER * curve.highest(0.0, place):
