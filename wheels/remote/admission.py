@@ -45,11 +45,11 @@ RETRY = 1.1
 
 @dataclass(frozen=True)
 class Unit:
-    """A compilation as it is predicted on this host."""
+    """A compilation as it is predicted."""
 
     name: str
     curve: Curve
-    """Memory over an undisturbed run."""
+    """Memory over an undisturbed run, in seconds of the host it was measured on."""
     cores: float = 1.0
     """Processors that it keeps busy (nvcc --threads: up to one per arch)."""
 
