@@ -4,8 +4,8 @@
 
 Replayed are the curves of `wheels/recipes/profiles/flash-attn.json` (nvcc 13.1), 73 units, by the
 gate's own decisions; processors and memory are simulated. The bound is the largest of processor
-time ÷ processors, the longest unit, and memory over time ÷ budget: no schedule beats it, and where few
-units fit side by side none reaches it.
+time ÷ processors, the longest unit, and memory over time ÷ budget: no schedule beats it, and where
+few units fit side by side none reaches it.
 
 Beside the gate stand counts of jobs, as `ninja -j` takes them, in ninja's order:
 

@@ -8,7 +8,7 @@ memory; a killed one loses its work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wheels.remote import admission
 from wheels.remote.admission import Decision, Room, Running, Unit
@@ -127,13 +127,15 @@ class _Build:
         self.true = {job.expected.name: job.true for job in self.jobs}
         self.waiting = {job.expected.name: job.expected for job in self.jobs}
         self.running: dict[str, _Process] = {}
+        self.ended: list[tuple[Unit, float]] = []
 
     def step(self, tick: float) -> bool:
         """Ask, obey, and go on to the next moment at which something may change."""
         if not (self.waiting or self.running):
             return False
         seen = [process.seen() for process in self.running.values()]
-        decision = self.policy(list(self.waiting.values()), seen, self.room, None)
+        room = replace(self.room, pace=admission.pace(self.ended))
+        decision = self.policy(list(self.waiting.values()), seen, room, None)
         self._obey(decision)
         active = [process for process in self.running.values() if not process.paused]
         if not active:
@@ -184,6 +186,7 @@ class _Build:
             if process.done >= process.true.duration - 1e-9:
                 del self.running[process.unit.name]
                 self._ended(process, killed=False)
+                self.ended.append((process.unit, process.done))
 
     def _ended(self, process: _Process, *, killed: bool) -> None:
         row = Row(process.unit.name, process.started, self.clock, process.stood, killed)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.curves import GIB, HUMP, MIB, curves, rooms, units
-from wheels.remote.admission import Decision, Room, Running, Unit, decide, reserved, retry
+from wheels.remote.admission import Decision, Room, Running, Unit, decide, pace, reserved, retry
 from wheels.remote.curve import Curve
 
 SMALL = Curve(((0.0, GIB), (40.0, GIB)))
@@ -105,6 +105,26 @@ class TestWhatWasSeen:
         early = Running(hump(), elapsed=45.0, now=GIB, peak=round(5.8 * GIB))
         assert max(reserved(early, 1.0)[10:]) == pytest.approx(GIB, rel=0.05)
 
+    def test_more_than_a_heavier_one_would_have_is_a_faster_one_s(self):
+        early = Running(hump(), elapsed=15.0, now=4 * GIB, peak=4 * GIB)
+        kept = reserved(early, 1.0)
+        assert HUMP.peak < max(kept) < 1.3 * HUMP.peak
+        assert kept[60] < 2 * GIB, "its fall comes early, too"
+        fallen = Running(hump(), elapsed=30.0, now=GIB, peak=6 * GIB)
+        assert max(reserved(fallen, 1.0)[10:]) == pytest.approx(GIB, rel=0.05)
+
+    def test_on_a_slower_host_it_is_not_as_far_as_its_time_says(self):
+        running = [at(hump(), 57.0)]
+        slow = [replace(running[0], elapsed=57.0 * 2)]
+        waiting = [hump("next")]
+        assert decide(waiting, slow, replace(SIX, pace=2.0), None).start == ("next",)
+        early = [replace(at(hump(), 20.0), elapsed=40.0)]
+        assert decide(waiting, early, replace(SIX, pace=2.0), None).start == ()
+
+    def test_the_pace_is_what_ended_units_took(self):
+        assert pace([]) == 1.0
+        assert pace([(hump(), 195.0), (Unit("small", SMALL), 60.0)]) == pytest.approx(1.5)
+
     def test_a_fall_from_far_below_the_expected_peak_is_another_one(self):
         start = Running(hump(), elapsed=12.0, now=100 * MIB, peak=GIB)
         assert max(reserved(start, 1.0)) == HUMP.peak
@@ -177,7 +197,7 @@ class TestTooLittleMemory:
         assert decide([], [at(hump(), 55.0, memory=3.0)], SIX, 0) == Decision()
 
     def test_an_ended_one_is_expected_heavier_than_it_was_seen(self):
-        again = retry(at(hump(), 50.0, memory=1.3))
+        again = retry(at(hump(), 60.0, memory=1.3))
         assert again.curve.peak > 1.3 * HUMP.peak
         assert again.curve.duration == HUMP.duration
         assert retry(at(hump(), 50.0, memory=0.5)).curve.peak > HUMP.peak

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add
 
 from wheels.remote.curve import Curve, sampled
@@ -37,19 +37,19 @@ FALLEN = 0.6
 """Below this share of its own peak a unit's memory has fallen (a cicc falls to a third)."""
 SAME_PEAK = 0.7
 """A peak that was seen is the predicted one from this share of it on."""
-LITTLE = 0.1
-"""Share of a unit's peak below which differences say little of it: programs that start."""
+HEAVIER = 1.25
+"""How much heavier than expected a unit is taken to be before it is taken to be faster."""
 RETRY = 1.1
 """How much more than what was seen of it a killed unit is expected to need."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A compilation as it is predicted on this host."""
+    """A compilation as it is predicted."""
 
     name: str
     curve: Curve
-    """Memory over an undisturbed run."""
+    """Memory over an undisturbed run, in seconds of the host it was measured on."""
     cores: float = 1.0
     """Processors that it keeps busy (nvcc --threads: up to one per arch)."""
 
@@ -61,6 +61,8 @@ class Room:
     budget: int
     """Bytes."""
     cores: int
+    pace: float = 1.0
+    """Seconds that one of the curves' seconds takes on this host, as `pace` tells."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def decide(
     `available` are bytes that the host (MemAvailable, cgroups) could still give to the build; None
     where the user declared the budget, which then alone counts.
     """
+    running = [replace(one, elapsed=one.elapsed / room.pace) for one in running]
     used = sum(one.now for one in running)
     limit = room.budget if available is None else min(room.budget, used + max(available, 0))
     units = [*waiting, *(one.unit for one in running)]
@@ -120,17 +123,25 @@ def decide(
     )
 
 
+def pace(ended: Iterable[tuple[Unit, float]]) -> float:
+    """A host's pace, from units that ended and the seconds they took (`Running.elapsed`)."""
+    pairs = list(ended)
+    expected = sum(unit.curve.duration for unit, _ in pairs)
+    return sum(took for _, took in pairs) / expected if pairs else 1.0
+
+
 def retry(one: Running) -> Unit:
-    """A killed unit as it is to be handed in again: heavier than what was seen of it."""
-    heavier = max(_heavier(one, one.elapsed), 1.0) * RETRY
-    return Unit(one.unit.name, one.unit.curve.scaled(memory=heavier), one.unit.cores)
+    """A killed unit as it is to be handed in again: heavier than it was expected and seen."""
+    seen = one.peak / max(one.unit.curve.peak, 1)
+    return replace(one.unit, curve=one.unit.curve.scaled(memory=max(seen, 1.0) * RETRY))
 
 
 def reserved(one: Running, step: float) -> list[float]:
     """Bytes that a running unit will need, `step` by `step` seconds from now."""
     curve, place = one.unit.curve, _place(one)
-    ratio = _heavier(one, place)
-    if curve.highest(0.0, place) < curve.peak:
+    before = max(curve.highest(0.0, place), 1)
+    ratio = one.peak / before
+    if before < curve.peak:
         ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     samples = sampled(curve, step)
     rest = samples[min(int(place / step), len(samples) - 1) :]
@@ -143,13 +154,6 @@ def reserved(one: Running, step: float) -> list[float]:
     return needs
 
 
-def _heavier(one: Running, place: float) -> float:
-    """How much heavier than expected a unit is, by its peak so far; with little seen, about 1."""
-    curve = one.unit.curve
-    little = LITTLE * curve.peak
-    return (one.peak + little) / max(curve.highest(0.0, place) + little, 1)
-
-
 def _soon(step: float) -> int:
     """How many moments lie within the time that a decision takes."""
     return 1 + math.ceil(REACTION / step)
@@ -158,10 +162,13 @@ def _soon(step: float) -> int:
 def _place(one: Running) -> float:
     """How far along its curve a unit is, in seconds: as its time says, corrected by its memory.
 
-    While it has not fallen, what its curve falls from is still to come, however late it is. Once it
-    has, that is over, if the peak that was seen can have been the expected one.
+    More memory than a heavier unit would have by now is a faster one's. While it has not fallen,
+    what its curve falls from is still to come, however late it is. Once it has, that is over, if
+    the peak that was seen can have been the expected one.
     """
     curve, place = one.unit.curve, min(one.elapsed, one.unit.curve.duration)
+    if one.peak > HEAVIER * curve.highest(0.0, place):
+        place = curve.reaches(min(round(one.peak / HEAVIER), curve.peak))
     highest = curve.highest(0.0, place)
     fallen = one.now < FALLEN * one.peak
     expected = curve.at(place) < FALLEN * highest

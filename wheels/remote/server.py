@@ -13,13 +13,12 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from wheels.remote import processes, records
-from wheels.remote.admission import Room, Running, Unit, decide, retry
+from wheels.remote.admission import Room, Running, Unit, decide, pace, retry
 from wheels.remote.curve import Curve
 
 TICK = 0.5
@@ -90,8 +89,8 @@ class Server:
         self.earlier = records.read(self.records)
         self.peers: dict[socket.socket, Peer] = {}
         self.done: set[str] = set()
-        self.paces: list[float] = []
-        """CPU time of finished units, as a share of what was expected."""
+        self.ended: list[tuple[Unit, float]] = []
+        """Finished units, and the seconds of CPU per processor that they took."""
         self.trouble = ""
         """Why the build can't succeed, once that is known."""
         self.said: set[str] = set()
@@ -204,7 +203,9 @@ class Server:
             return
         if ended == 0:
             self.done.add(unit.name)
-            self.paces.append(message["cpu"] / (unit.curve.duration * unit.cores))
+            self.ended.append((unit, message["cpu"] / unit.cores))
+            if len(self.ended) >= PACED:
+                self.room = replace(self.room, pace=pace(self.ended))
         peer.unit = None
         self._answer(peer, do="done", exit=ended)
 
@@ -238,19 +239,8 @@ class Server:
             row = {"at": round(time.time(), 1), "used": together, "running": len(sessions)}
             records.append(self.memory, row)
 
-    def _expected(self, peer: Peer) -> Unit | None:
-        """A unit at this host's pace."""
-        unit = peer.unit
-        if unit is None or len(self.paces) < PACED:
-            return unit
-        return Unit(unit.name, unit.curve.scaled(time=median(self.paces)), unit.cores)
-
     def _decide(self) -> None:
-        peers = {
-            unit.name: (peer, unit)
-            for peer in self.peers.values()
-            if (unit := self._expected(peer))
-        }
+        peers = {unit.name: (peer, unit) for peer in self.peers.values() if (unit := peer.unit)}
         decision = decide(
             [unit for peer, unit in peers.values() if not peer.inside],
             [peer.running(unit) for peer, unit in peers.values() if peer.inside],
@@ -290,14 +280,15 @@ class Server:
             return
         self.spoken = self.now
         inside = [peer for peer in self.peers.values() if peer.inside]
-        units = [(peer, unit) for peer in self.peers.values() if (unit := self._expected(peer))]
+        units = [(peer, unit) for peer in self.peers.values() if (unit := peer.unit)]
         waiting = [unit.curve.duration for peer, unit in units if not peer.inside]
         rest = [
-            max(0.0, unit.curve.duration - peer.used.cpu / unit.cores)
+            max(0.0, unit.curve.duration - peer.used.cpu / unit.cores / self.room.pace)
             for peer, unit in units
             if peer.inside
         ]
         seconds = max([sum([*waiting, *rest]) / self.room.cores, *waiting, *rest], default=0.0)
+        seconds *= self.room.pace
         self.say(
             {
                 "event": "state",
