@@ -15,7 +15,6 @@ from tests.health.hosts import (
     gone,
     gpu,
     link,
-    new,
     nvswitch,
     pcie,
     recorded,
@@ -269,7 +268,7 @@ FAULTS: dict[str, Fault] = {
         **on("/dev/nvidia-uvm", "device_file", action="restart"),
     ),
     "containers without a way to GPUs": fault(
-        new("units", "docker.service", to=RUNNING),
+        at("units", "docker.service", to=RUNNING),
         **on("nvidia-container-toolkit", "containers"),
     ),
     # --- toolkits and environments -----------------------------------------------------------

@@ -104,20 +104,6 @@ def at(*path: str | int, to: object) -> Edit:
     return edit
 
 
-def new(*path: str | int, to: object) -> Edit:
-    """A value that was not there before."""
-
-    def edit(there: Raw) -> None:
-        name, *keys = path
-        inner = there[name]["value"]
-        for key in keys[:-1]:
-            inner = inner[key]
-        assert keys[-1] not in inner
-        inner[keys[-1]] = to
-
-    return edit
-
-
 def gpu(index: int, **fields: object) -> Edit:
     """A GPU of which some fields differ."""
 
