@@ -19,6 +19,7 @@ from tests.health.hosts import (
     pcie,
     recorded,
     silent,
+    unlisted,
     xid,
 )
 
@@ -98,6 +99,14 @@ FAULTS: dict[str, Fault] = {
         gone(5, bus=True),
         **on("host", "gpu.count"),
         **on("GPU 7", "gpu.present", action="reboot"),
+    ),
+    "a GPU on the bus that the driver does not see, and nobody expects": fault(
+        gone(5, bus=True), host=unlisted(), **on("GPU 7", "gpu.present", action="reboot")
+    ),
+    "a GPU that is lost while nvidia-smi is asked": fault(
+        silent("gpus", "GPU 0000:84:00.0 is lost"),
+        **on("host", "gpu.count", action="reboot"),
+        **{f"gpu.present {subject}": "reboot" for subject in OTHERS},
     ),
     "two GPUs are gone": fault(
         gone(6),

@@ -57,6 +57,13 @@ def recorded() -> Host:
 
 
 @cache
+def unlisted() -> Host:
+    """The same, where the inventory says nothing of GPUs."""
+    host = pcie()
+    return Host(dataclasses.replace(host.want, gpus=None), host.raw)
+
+
+@cache
 def nvswitch() -> Host:
     """8 H200 behind four NVSwitches."""
     host = pcie()
