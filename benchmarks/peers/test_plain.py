@@ -133,7 +133,7 @@ def test_disk(host, path):
 
 
 def test_open_files(host):
-    assert int(host.check_output("ulimit -Hn")) >= 65535
+    assert int(host.check_output("ulimit -Hn")) >= 4096
 
 
 def test_shared_memory(host):

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from provision.checks.cards import Card, cards, slots
 from provision.checks.finding import Action, Finding, compare, unknown, unseen
 from provision.compatibility.seen import DISPLAY
 from provision.facts import Facts
 from provision.want import Want
 
+LOST = "is lost"
+"""In the words of nvidia-smi (NVML_ERROR_GPU_IS_LOST) and of our reading of its XML."""
+
 
 def check(want: Want, facts: Facts) -> list[Finding]:
     expected = want.gpus.count if want.gpus else len(slots(want))
     if not isinstance(facts.gpus, list):
-        reason = unseen(facts.gpus)
-        return [
-            unknown("gpu.count", "host", expected=expected or "GPUs", reason=reason, noun="GPUs"),
-            *(
-                unknown("gpu.present", f"GPU {index}", expected="present", reason=reason, noun="")
-                for index in range(expected)
-            ),
-        ]
+        return _untold(expected, unseen(facts.gpus))
     there = cards(want, facts)
     rows = []
     if expected:
@@ -37,6 +35,16 @@ def check(want: Want, facts: Facts) -> list[Finding]:
     for card in there:
         rows += _identity(want, card)
     return rows + _missing(want, facts, there, expected)
+
+
+def _untold(expected: int, reason: str) -> list[Finding]:
+    """nvidia-smi told of no GPU; that one is lost it says of itself, and what to do then."""
+    rows = [unknown("gpu.count", "host", expected=expected or "GPUs", reason=reason, noun="GPUs")]
+    for number in range(expected):
+        subject = f"GPU {number}"
+        rows.append(unknown("gpu.present", subject, expected="present", reason=reason, noun="is"))
+    lost = LOST in reason
+    return [replace(row, action=Action.REBOOT) if lost else row for row in rows]
 
 
 def _identity(want: Want, card: Card) -> list[Finding]:
@@ -75,7 +83,8 @@ def _missing(want: Want, facts: Facts, there: list[Card], expected: int) -> list
     gone = [(number, slot) for number, slot in enumerate(recorded) if slot not in seen]
     silent = _on_the_bus(facts) - seen
     first = max([len(recorded), *(card.number + 1 for card in there)])
-    others = range(first, first + expected - len(there) - len(gone))
+    more = expected - len(there) - len(gone) if expected else len(silent)
+    others = range(first, first + more)
     unnamed = [*sorted(silent - set(recorded)), *("" for _ in others)]
     gone += zip(others, unnamed, strict=False)
     return [

@@ -15,11 +15,11 @@ from tests.health.hosts import (
     gone,
     gpu,
     link,
-    new,
     nvswitch,
     pcie,
     recorded,
     silent,
+    unlisted,
     xid,
 )
 
@@ -99,6 +99,14 @@ FAULTS: dict[str, Fault] = {
         gone(5, bus=True),
         **on("host", "gpu.count"),
         **on("GPU 7", "gpu.present", action="reboot"),
+    ),
+    "a GPU on the bus that the driver does not see, and nobody expects": fault(
+        gone(5, bus=True), host=unlisted(), **on("GPU 7", "gpu.present", action="reboot")
+    ),
+    "a GPU that is lost while nvidia-smi is asked": fault(
+        silent("gpus", "GPU 0000:84:00.0 is lost"),
+        **on("host", "gpu.count", action="reboot"),
+        **{f"gpu.present {subject}": "reboot" for subject in OTHERS},
     ),
     "two GPUs are gone": fault(
         gone(6),
@@ -269,7 +277,7 @@ FAULTS: dict[str, Fault] = {
         **on("/dev/nvidia-uvm", "device_file", action="restart"),
     ),
     "containers without a way to GPUs": fault(
-        new("units", "docker.service", to=RUNNING),
+        at("units", "docker.service", to=RUNNING),
         **on("nvidia-container-toolkit", "containers"),
     ),
     # --- toolkits and environments -----------------------------------------------------------

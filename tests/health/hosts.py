@@ -57,6 +57,13 @@ def recorded() -> Host:
 
 
 @cache
+def unlisted() -> Host:
+    """The same, where the inventory says nothing of GPUs."""
+    host = pcie()
+    return Host(dataclasses.replace(host.want, gpus=None), host.raw)
+
+
+@cache
 def nvswitch() -> Host:
     """8 H200 behind four NVSwitches."""
     host = pcie()
@@ -99,20 +106,6 @@ def at(*path: str | int, to: object) -> Edit:
         for key in keys[:-1]:
             inner = inner[key]
         assert not isinstance(inner, dict) or keys[-1] in inner, f"no {path} in these facts"
-        inner[keys[-1]] = to
-
-    return edit
-
-
-def new(*path: str | int, to: object) -> Edit:
-    """A value that was not there before."""
-
-    def edit(there: Raw) -> None:
-        name, *keys = path
-        inner = there[name]["value"]
-        for key in keys[:-1]:
-            inner = inner[key]
-        assert keys[-1] not in inner
         inner[keys[-1]] = to
 
     return edit

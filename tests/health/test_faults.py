@@ -13,7 +13,7 @@ from tests.health import hosts
 from tests.health.faults import FAULTS
 from tests.infra import test_gpus, test_software
 
-HOSTS = (hosts.pcie, hosts.recorded, hosts.nvswitch)
+HOSTS = (hosts.pcie, hosts.recorded, hosts.unlisted, hosts.nvswitch)
 NAMED = re.compile(r"[a-z]+\.(?!service$|toml$)[a-z0-9_]+")
 """A check's name, as its own file has it."""
 OF_PLANNING = re.compile(r"state(\..*)?")

@@ -35,6 +35,7 @@ def tidy(raw: dict[str, Any], repository: Repository) -> dict[str, Any]:
     values["boot"].update(id="00000000-0000-0000-0000-000000000000", uptime=60.0)
     values["clock"].update(now=1.8e9)
     values["memory"].update(total=2**40, available=2**40 - 2**35, cpus=64)
+    values["limits"].update(memlock=2**23, nofile=2**19, shm=2**39)
     for disk in values["disks"].values():
         disk.update(total=2**41, free=2**40, device=1)
     return data
