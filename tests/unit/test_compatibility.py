@@ -5,7 +5,7 @@ from samples import ABSENT, MODEL, TIMEOUT, planned, seen
 
 from provision import compatibility, stack
 from provision.compatibility.row import Verdict
-from provision.inventory import Gpus, Site
+from provision.inventory import Gpus
 from provision.locking import text
 from provision.locking.inputs import inputs
 from provision.resources import preflight
@@ -33,13 +33,11 @@ def want(
     wheels=("flash-attn==2.8.3",),
     toolkits=("13.1", "12.8"),
     system=(),
-    interpreter="system",
     **more,
 ):
     """The real stack and its lock, but for what differs."""
     main = REAL.environment["main"]
-    fields = {"requirements": requirements, "wheels": wheels, "interpreter": interpreter}
-    main = main.model_copy(update=fields)
+    main = main.model_copy(update={"requirements": requirements, "wheels": wheels})
     changed = {
         "environment": {"main": main},
         "toolkits": toolkits,
@@ -185,12 +183,6 @@ WRONG = {
         seen({"os": {"python": {"version": "3.10.12"}}}),
         ("locked for Python >=3.11,<3.14", "the host's /usr/bin/python3 is 3.10.12"),
     ),
-    "a Python that a fed host can't fetch": (
-        "environment.python",
-        want(interpreter="managed", site=Site(feed=True)),
-        seen(),
-        ("locked for Python >=3.11,<3.14", "uv is to fetch Python 3.13"),
-    ),
     "wheels for a later glibc": (
         "environment.platform",
         want(),
@@ -245,18 +237,6 @@ def test_it_is_refused_before_anything_is_touched(case):
         facts = seen({"os": {"version_id": "13", "libc": "glibc 2.36"}})
     blocked = [change.blocked for change in preflight.plan(wanted, facts or seen(**BARE))]
     assert [text for text in blocked if left in text and right in text]
-
-
-@pytest.mark.parametrize(
-    ("interpreter", "facts", "side", "reason"),
-    [
-        ("system", seen(), "/usr/bin/python3 is 3.11.2", "its headers are packages"),
-        ("managed", None, "uv is to fetch Python 3.13", "from uv's download site"),
-    ],
-)
-def test_whose_python_it_is_is_told_with_the_reason(interpreter, facts, side, reason):
-    (row,) = rows(want(interpreter=interpreter), facts, "environment.python")
-    assert (side in row.right, reason in row.reason, row.verdict.value) == (True, True, "ok")
 
 
 def test_the_shipped_stacks_hold_every_rule():

@@ -6,12 +6,19 @@ import pytest
 from samples import ABSENT, TIMEOUT, WANT, planned, raw
 
 from provision import planner, stack
+from provision.inventory import Site
 from provision.resources import preflight
 
 OWN = dataclasses.replace(WANT, repository=None)
 """Without a repository of the inventory's: the stack's own count."""
 OTHER = dataclasses.replace(WANT, stack=stack.load("lab-cuda131"))
 """A stack without CUDA 12.8."""
+MANAGED = WANT.stack.environment["main"].model_copy(update={"interpreter": "managed"})
+FED = dataclasses.replace(
+    WANT,
+    stack=WANT.stack.model_copy(update={"environment": {"main": MANAGED}}),
+    site=Site(feed=True),
+)
 UBUNTU = {"os": {"id": "ubuntu", "version_id": "24.04", "name": "Ubuntu 24.04.3 LTS"}}
 GIB = 2**30
 
@@ -109,6 +116,12 @@ WRONG = {
         {"os": {"python": {"version": "3.14.0"}}},
         ("environment main", "/usr/bin/python3 is 3.14.0"),
         "choose another distribution",
+    ),
+    "a Python that a fed host can't fetch": (
+        FED,
+        {},
+        ("environment main", "uv is to fetch Python 3.13: this host is fed"),
+        'interpreter = "system"',
     ),
     "a driver of a .run file": (
         WANT,
