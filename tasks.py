@@ -59,11 +59,28 @@ def end(code):
         raise Exit(code=code)
 
 
-@hosts_task("json", "verbose", "accept-new-host-key")
-def provision(_, host=None, group=None, json=False, verbose=False, accept_new_host_key=False):
+@hosts_task(
+    "json",
+    "verbose",
+    "accept-new-host-key",
+    build="first build the wheels that the hosts' stacks want and nobody has built",
+)
+def provision(
+    _,
+    host=None,
+    group=None,
+    build=False,
+    json=False,
+    verbose=False,
+    accept_new_host_key=False,
+):
     """Bring hosts to their stack, reboots included, until nothing is left; then verify."""
     from provision.commands import hosts
 
+    if build:
+        from wheels import commands
+
+        end(commands.awaited(host or (), group or (), verbose=verbose))
     end(
         hosts.provision(
             host or (), group or (), json=json, verbose=verbose, accept_new=accept_new_host_key

@@ -7,7 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from provision import engine, inventory, wheelhouse, wire
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from provision import engine, inventory, stack, wheelhouse, wire
 from provision.commands.hosts import get_ready
 from provision.errors import (
     DIFFERENCES,
@@ -77,6 +80,31 @@ def make(
     if json:
         report.data(found)
     return code
+
+
+def awaited(hosts: Sequence[str], groups: Sequence[str], *, verbose: bool) -> int:
+    """Build what the stacks of these hosts want and the wheelhouse has not."""
+    report = Report(verbose=verbose)
+    try:
+        chosen = inventory.load().select(hosts, groups)
+        wanted = [
+            canonicalize_name(Requirement(text).name)
+            for name in dict.fromkeys(host.stack for host in chosen)
+            for environment in stack.load(name).environment.values()
+            for text in environment.wheels
+        ]
+        if lacking := [name for name in wanted if name not in recipe.names()]:
+            raise UsageError(f"no recipe builds {lacking[0]}", hint="recipes: wheels/recipes")
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    for name in dict.fromkeys(wanted):
+        code = make(
+            name, (), plan=False, force=False, budget="", gate=True, json=False, verbose=verbose
+        )
+        if code != DONE:
+            return code
+    return DONE
 
 
 def _bytes(text: str) -> int | None:
