@@ -32,6 +32,7 @@ def attempt(monkeypatch, tmp_path):
     monkeypatch.setattr(remote.gpus, "collect", collect)
     monkeypatch.setattr(remote.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(process, "GRACE", 2.0)
+    monkeypatch.setattr(remote, "SETTLE", 0.0)
 
     def try_(script, *names, python=sys.executable, deadline=20.0, env=None):
         wanted = [
