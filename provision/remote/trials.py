@@ -26,6 +26,8 @@ TAIL = 5
 """Lines of a failed trial's output that are told."""
 SETTLE = 2.0
 """Seconds before the look at the end: nvidia-smi's utilisation is that of the last second."""
+LONG = 800
+"""Characters of them; the last ones say why."""
 LOOK = 30.0
 """Seconds for the look at the end."""
 
@@ -75,7 +77,8 @@ def parse_output(code: int, text: str) -> dict[str, Any]:
     except (IndexError, ValueError):
         value = None
     if value is None:
-        return _answer("failed", f"exits {code}: {' | '.join(lines[-TAIL:]) or 'no message'}")
+        said = " | ".join(lines[-TAIL:])[-LONG:]
+        return _answer("failed", f"exits {code}: {said or 'no message'}")
     if isinstance(value, dict) and "absent" in value:
         return _answer("absent", str(value["absent"]))
     return {"status": "ok", "value": value}

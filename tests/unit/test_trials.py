@@ -85,6 +85,12 @@ def test_a_trial_that_fails_says_how(attempt, script, reason):
     assert re.match(reason, one["reason"])
 
 
+def test_of_a_long_complaint_the_end_is_kept(attempt):
+    (one,) = attempt("import sys; sys.exit('x' * 9000 + ' the cause')", "kernel").values()
+    assert one["reason"].endswith(" the cause")
+    assert len(one["reason"]) < remote.LONG + 20
+
+
 HANG = """
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
