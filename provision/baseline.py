@@ -33,12 +33,25 @@ class Card(_Part):
     link_width: int | None
 
 
+class Figures(_Part):
+    """What its GPUs did when they were made to work; None of what gave no figure."""
+
+    host_gb_s: dict[str, float]
+    """Slot → GB/s between host memory and the GPU there, in the slower direction."""
+    latency_us: float | None
+    """Of an all-reduce of 12 KiB."""
+    bus_gb_s: float | None
+    """Of an all-reduce of 256 MiB."""
+
+
 class Baseline(_Part):
     """One host's GPUs, in nvidia-smi's order."""
 
     gpus: tuple[Card, ...]
     links: tuple[tuple[str, ...], ...] | None
     """As `nvidia-smi topo -m` has them; None where it gave no matrix."""
+    figures: Figures | None
+    """None where nobody made them work."""
 
 
 def place(host: str) -> Path:

@@ -8,6 +8,7 @@ what was measured over NVLink (2 H200: 12.4 µs), and what was published for 8 G
 
 from __future__ import annotations
 
+from provision.baseline import Figures
 from provision.checks import multi_gpu
 from provision.checks.cards import Card, cards
 from provision.checks.finding import Action, Finding, judge, unknown
@@ -26,6 +27,8 @@ BUS = {5: 22 * 0.8, 4: 22 * 0.4}
 """GB/s of bus bandwidth at 256 MiB over PCIe, a fifth below what is usual."""
 GAIN = 2.0
 """How many times NVLink must be faster than the way through host memory."""
+SLOWER = 0.8
+"""Of a recorded figure: what remains right. Runs differ by a few percent."""
 ATTENTION = 2.0
 NOTHING = 1e-5
 """Error that is none, where torch's own is 0."""
@@ -41,8 +44,9 @@ def busy(facts: Facts) -> list[str]:
 
 def check(want: Want, facts: Facts, trials: Trials) -> list[Finding]:
     there = cards(want, facts)
-    rows = [*_kernels(there, trials), *_bandwidths(there, trials), *_copies(there, trials)]
-    rows += _allreduce(facts, there, trials)
+    recorded = want.baseline.figures if want.baseline else None
+    rows = [*_kernels(there, trials), *_bandwidths(there, trials, recorded)]
+    rows += [*_copies(there, trials), *_allreduce(facts, there, trials, recorded)]
     rows += [*_attention(want, trials), *_server(want, trials)]
     return rows + _afterwards(there, trials)
 
@@ -103,25 +107,29 @@ def _kernel(subject: str, row: Kernel | None) -> Finding:
     )
 
 
-def _bandwidths(there: list[Card], trials: Trials) -> list[Finding]:
+def _bandwidths(there: list[Card], trials: Trials, recorded: Figures | None) -> list[Finding]:
     if not isinstance(trials.bandwidth, list):
         return [_failed("active.bandwidth", trials.bandwidth)]
     return [
         row
         for one in trials.bandwidth
-        if one.gpu < len(there) and (row := _bandwidth(there[one.gpu], one))
+        if one.gpu < len(there) and (row := _bandwidth(there[one.gpu], one, recorded))
     ]
 
 
-def _bandwidth(card: Card, row: Bandwidth) -> Finding | None:
-    """None for generations of PCIe that nobody measured for us."""
+def _bandwidth(card: Card, row: Bandwidth, recorded: Figures | None) -> Finding | None:
+    """None for generations of PCIe that nobody measured for us, here or elsewhere."""
     generation = card.sku.link_gen if card.sku else card.gpu.link_gen_max
     width = card.sku.link_width if card.sku else card.gpu.link_width
     if card.recorded:
         generation, width = card.recorded.link_gen, card.recorded.link_width
-    if generation not in LANE or width is None:
+    own = recorded.host_gb_s.get(card.gpu.slot) if recorded else None
+    if own is not None:
+        least = own * SLOWER
+    elif generation in LANE and width is not None:
+        least = LANE[generation] * width
+    else:
         return None
-    least = LANE[generation] * width
     return judge(
         "active.bandwidth",
         card.subject,
@@ -165,7 +173,9 @@ def _copied(there: list[Card], card: Card, copies: list[Copy]) -> Finding:
     )
 
 
-def _allreduce(facts: Facts, there: list[Card], trials: Trials) -> list[Finding]:
+def _allreduce(
+    facts: Facts, there: list[Card], trials: Trials, recorded: Figures | None
+) -> list[Finding]:
     done = trials.allreduce
     if isinstance(done, Absent) and len(there) < 2:
         return []
@@ -174,6 +184,9 @@ def _allreduce(facts: Facts, there: list[Card], trials: Trials) -> list[Finding]
     links = facts.topology.links if isinstance(facts.topology, Topology) else []
     joined = bool(links) and multi_gpu.all_nvlink(links)
     host = trials.allreduce_host
+    most = LATENCY[joined]
+    if recorded and recorded.latency_us is not None:
+        most = recorded.latency_us / SLOWER
     rows = [
         judge(
             "active.allreduce",
@@ -188,15 +201,15 @@ def _allreduce(facts: Facts, there: list[Card], trials: Trials) -> list[Finding]
         judge(
             "active.latency",
             "host",
-            done.latency_us <= LATENCY[joined],
-            expected=f"at most {LATENCY[joined]:.0f} µs",
+            done.latency_us <= most,
+            expected=f"at most {most:.0f} µs",
             observed=f"{done.latency_us:.1f} µs{_without(host)}",
             action=Action.INSPECT,
             reason="NCCL takes a detour: NCCL_DEBUG=INFO shows it; try NCCL_P2P_LEVEL and "
             "NCCL_PROTO, and keep what measures better",
             noun="all-reduce of 12 KiB",
         ),
-        _bus(there, done, host, joined=joined),
+        _bus(done, host, _least(there, host, recorded, joined=joined), joined=joined),
     ]
     if not isinstance(host, AllReduce):
         rows.append(_failed("active.allreduce_host", host, facts))
@@ -208,12 +221,17 @@ def _without(host: object) -> str:
     return f" ({host.latency_us:.1f} µs without P2P)" if isinstance(host, AllReduce) else ""
 
 
-def _bus(there: list[Card], done: AllReduce, host: object, *, joined: bool) -> Finding:
-    """Over PCIe against what is usual; over NVLink against the way through host memory."""
+def _least(there: list[Card], host: object, recorded: Figures | None, *, joined: bool) -> float:
+    """As recorded; or over PCIe what is usual, over NVLink more than through host memory."""
+    if recorded and recorded.bus_gb_s is not None:
+        return recorded.bus_gb_s * SLOWER
+    if joined and isinstance(host, AllReduce):
+        return host.bus_gb_s * GAIN
     generations = [card.sku.link_gen if card.sku else card.gpu.link_gen_max for card in there]
-    least = BUS.get(min((one for one in generations if one), default=0), 0.0)
-    if joined:
-        least = host.bus_gb_s * GAIN if isinstance(host, AllReduce) else least
+    return BUS.get(min((one for one in generations if one), default=0), 0.0)
+
+
+def _bus(done: AllReduce, host: object, least: float, *, joined: bool) -> Finding:
     detour = f" ({host.bus_gb_s:.1f} GB/s without P2P)" if isinstance(host, AllReduce) else ""
     return judge(
         "active.bus_bandwidth",

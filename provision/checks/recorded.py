@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from provision.baseline import Baseline, Card
+from provision.baseline import Baseline, Card, Figures
 from provision.checks.finding import unseen
 from provision.errors import ProvisionError
 from provision.facts import Facts, Topology
+from provision.facts.trials import AllReduce, Trials
 
 
-def record(host: str, facts: Facts) -> Baseline:
+def record(host: str, facts: Facts, figures: Figures | None = None) -> Baseline:
     """A host's baseline. Raises ProvisionError where its GPUs can't be told."""
     if not isinstance(facts.gpus, list) or not facts.gpus:
         reason = "there are none" if isinstance(facts.gpus, list) else unseen(facts.gpus)
@@ -28,4 +29,18 @@ def record(host: str, facts: Facts) -> Baseline:
     )
     there = facts.topology
     links = tuple(map(tuple, there.links)) if isinstance(there, Topology) else None
-    return Baseline(gpus=cards, links=links)
+    return Baseline(gpus=cards, links=links, figures=figures)
+
+
+def figures(facts: Facts, trials: Trials) -> Figures:
+    """What is worth remembering of trials; CUDA counts GPUs as nvidia-smi does."""
+    slots = [gpu.slot for gpu in facts.gpus] if isinstance(facts.gpus, list) else []
+    rows = trials.bandwidth if isinstance(trials.bandwidth, list) else []
+    together = trials.allreduce if isinstance(trials.allreduce, AllReduce) else None
+    return Figures(
+        host_gb_s={
+            slots[row.gpu]: min(row.to_gpu, row.to_host) for row in rows if row.gpu < len(slots)
+        },
+        latency_us=together.latency_us if together else None,
+        bus_gb_s=together.bus_gb_s if together else None,
+    )

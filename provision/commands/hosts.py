@@ -23,6 +23,7 @@ from provision.target import Target, target
 if TYPE_CHECKING:
     from provision import engine
     from provision.checks.finding import Finding
+    from provision.facts.trials import Trials
 
 Names = Sequence[str]
 
@@ -140,14 +141,10 @@ def verify(
     def do(host: Host) -> int:
         ready = get_ready(host, report)
         seen = look(ready, report)
+        trials = _try(ready, seen, report, python) if active else None
         if record_baseline:
-            ready = _record(ready, seen, report)
-        rows = _rows(ready, seen)
-        if active:
-            from provision.trials.attempt import attempt
-
-            report.say(host.name, "making its GPUs work; that takes up to a few minutes")
-            rows += attempt(ready, seen.facts, python)
+            ready = _record(ready, seen, trials, report)
+        rows = _rows(ready, seen, trials)
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
         return _code(rows)
@@ -225,16 +222,25 @@ def look(ready: Target, report: Report) -> engine.Look:
     return seen
 
 
-def _record(ready: Target, seen: engine.Look, report: Report) -> Target:
+def _try(ready: Target, seen: engine.Look, report: Report, python: str) -> Trials:
+    from provision.trials.attempt import attempt
+
+    report.say(ready.host.name, "making its GPUs work; that takes up to a few minutes")
+    return attempt(ready, seen.facts, python)
+
+
+def _record(ready: Target, seen: engine.Look, trials: Trials | None, report: Report) -> Target:
     """The host with what it is now as its baseline.
 
     Raises ProvisionError where GPUs are missing: recorded, they would never be missed again.
     """
     from provision import baseline
-    from provision.checks.recorded import record
+    from provision.checks.recorded import figures, record
 
     name = ready.host.name
-    taken = record(name, seen.facts)
+    before = ready.want.baseline
+    kept = before.figures if before else None  # until GPUs are made to work anew
+    taken = record(name, seen.facts, figures(seen.facts, trials) if trials else kept)
     expected = ready.want.gpus.count if ready.want.gpus else len(taken.gpus)
     if len(taken.gpus) != expected:
         raise ProvisionError(
@@ -246,10 +252,15 @@ def _record(ready: Target, seen: engine.Look, report: Report) -> Target:
     return replace(ready, want=replace(ready.want, baseline=taken))
 
 
-def _rows(ready: Target, seen: engine.Look) -> list[Finding]:
+def _rows(ready: Target, seen: engine.Look, trials: Trials | None = None) -> list[Finding]:
     from provision import checks
 
-    return checks.check(ready.want, seen.facts, seen.plan)
+    rows = checks.check(ready.want, seen.facts, seen.plan)
+    if trials is None:
+        return rows
+    from provision.checks import active
+
+    return [*rows, *active.check(ready.want, seen.facts, trials)]
 
 
 def _code(rows: Sequence[Finding]) -> int:

@@ -24,6 +24,10 @@ CUDA = ("CUDA_", "NCCL_", "LD_LIBRARY_PATH")
 """What a login may set for all that computes on GPUs; nothing else of it reaches a trial."""
 TAIL = 5
 """Lines of a failed trial's output that are told."""
+SETTLE = 2.0
+"""Seconds before the look at the end: nvidia-smi's utilisation is that of the last second."""
+LONG = 800
+"""Characters of them; the last ones say why."""
 LOOK = 30.0
 """Seconds for the look at the end."""
 
@@ -46,6 +50,7 @@ def attempt(python: str, script: str, trials: Sequence[Trial]) -> dict[str, Any]
             answers[trial["name"]] = {**answer, "seconds": round(time.monotonic() - start, 2)}
             if answer["status"] == "hung":
                 hung = trial["name"]
+    time.sleep(SETTLE)
     return {"trials": answers, "after": probe([gpus], {}, deadline=LOOK)["facts"]["gpus"]}
 
 
@@ -72,7 +77,8 @@ def parse_output(code: int, text: str) -> dict[str, Any]:
     except (IndexError, ValueError):
         value = None
     if value is None:
-        return _answer("failed", f"exits {code}: {' | '.join(lines[-TAIL:]) or 'no message'}")
+        said = " | ".join(lines[-TAIL:])[-LONG:]
+        return _answer("failed", f"exits {code}: {said or 'no message'}")
     if isinstance(value, dict) and "absent" in value:
         return _answer("absent", str(value["absent"]))
     return {"status": "ok", "value": value}

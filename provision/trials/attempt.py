@@ -1,18 +1,17 @@
-"""Has a host's GPUs work, and says what came of it."""
+"""Has a host's GPUs work."""
 
 from __future__ import annotations
 
 from provision import wire
 from provision.checks import active
-from provision.checks.finding import Finding
 from provision.errors import ProvisionError
 from provision.facts import Facts, WrongFacts
-from provision.facts.trials import parse
+from provision.facts.trials import Trials, parse
 from provision.resources.environment import python_with
 from provision.target import Target
 
 
-def attempt(target: Target, facts: Facts, python: str = "") -> list[Finding]:
+def attempt(target: Target, facts: Facts, python: str = "") -> Trials:
     """All trials, by the interpreter named or the first environment's that has torch.
 
     Raises ProvisionError where somebody uses the GPUs, or nothing there has torch.
@@ -29,7 +28,6 @@ def attempt(target: Target, facts: Facts, python: str = "") -> list[Finding]:
             f"{name}: no environment there has torch", hint="name an interpreter: --python PATH"
         )
     try:
-        trials = parse(wire.attempt(target.transport, chosen))
+        return parse(wire.attempt(target.transport, chosen))
     except WrongFacts as error:
         raise ProvisionError(f"{name}: {error.what}") from error
-    return active.check(target.want, facts, trials)

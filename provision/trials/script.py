@@ -117,7 +117,7 @@ def allreduce() -> object:
         codes = [rank.wait() for rank in ranks]
     if any(codes):
         raise RuntimeError(f"ranks ended with {codes}")
-    return json.loads(said)
+    return json.loads(said.splitlines()[-1])  # NCCL may have logged to it
 
 
 def rank(number: int, count: int, store: str) -> None:

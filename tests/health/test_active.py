@@ -11,6 +11,7 @@ import pytest
 
 from provision import facts
 from provision.checks import active
+from provision.checks.recorded import figures, record
 from provision.facts.trials import parse
 from tests.health import hosts
 from tests.health.hosts import at
@@ -49,6 +50,13 @@ def well(host: hosts.Host, *, nvlink: bool) -> dict[str, Any]:
         },
         "after": copy.deepcopy(host.raw["facts"]["gpus"]),
     }
+
+
+def recorded(host):
+    """The host, with what these trials gave as its baseline."""
+    there, said = facts.parse(host.raw), parse(well(host, nvlink=host is NVLINK))
+    want = dataclasses.replace(host.want, baseline=record("h", there, figures(there, said)))
+    return hosts.Host(want, host.raw)
 
 
 def rows(host, edits=(), passive=()):
@@ -97,6 +105,7 @@ def lost(index):
 
 
 PCIE, NVLINK = hosts.pcie(), hosts.nvswitch()
+RECORDED = recorded(PCIE)
 FAULTS = {
     "a GPU that computes wrong": (
         PCIE,
@@ -154,6 +163,19 @@ FAULTS = {
         [at("allreduce", "bus_gb_s", to=26.0)],
         {"active.bus_bandwidth host": "inspect"},
     ),
+    "less of everything than was recorded": (
+        RECORDED,
+        [
+            at("bandwidth", 6, "to_gpu", to=43.0),
+            at("allreduce", "latency_us", to=60.0),
+            at("allreduce", "bus_gb_s", to=20.0),
+        ],
+        {
+            "active.bandwidth GPU 6": "inspect",
+            "active.latency host": "inspect",
+            "active.bus_bandwidth host": "inspect",
+        },
+    ),
     "an all-reduce that hangs": (
         PCIE,
         skipped_after_a_hang(),
@@ -206,7 +228,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("host", [PCIE, NVLINK], ids=["pcie", "nvlink"])
+@pytest.mark.parametrize("host", [PCIE, NVLINK, RECORDED], ids=["pcie", "nvlink", "recorded"])
 def test_gpus_that_work_have_no_wrong_row(host):
     assert wrong(rows(host)) == {}
 
@@ -226,6 +248,18 @@ def test_every_active_check_is_turned():
     turned = {row.partition(" ")[0] for _, _, turns in FAULTS.values() for row in turns}
     named = {name for name in written(active=True) if NAMED.fullmatch(name)}
     assert named == turned == set(test_active.ACTIVE.values())
+
+
+def test_what_was_recorded_as_slow_is_right_from_then_on():
+    slow = [at("bandwidth", 6, "to_gpu", to=24.0), at("allreduce", "bus_gb_s", to=11.0)]
+    said = well(PCIE, nvlink=False)
+    for edit in slow:
+        edit(said["trials"])
+    there = facts.parse(PCIE.raw)
+    taken = record("h", there, figures(there, parse(said)))
+    want = dataclasses.replace(PCIE.want, baseline=taken)
+    assert wrong(active.check(PCIE.want, there, parse(said))) != {}
+    assert wrong(active.check(want, there, parse(said))) == {}
 
 
 def test_a_hang_names_what_stands_in_the_way():

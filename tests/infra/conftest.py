@@ -12,6 +12,7 @@ from testinfra.backend.paramiko import ParamikoBackend
 from testinfra.host import Host
 
 from provision import checks, engine, inventory, lab
+from provision.checks import active
 from provision.checks.finding import Action, Finding
 from provision.errors import ProvisionError
 from provision.target import Target, target
@@ -107,7 +108,8 @@ def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
             seen = engine.look(there)
         rows = checks.check(there.want, seen.facts, seen.plan)
         if config.getoption("active"):
-            rows += attempt(there, seen.facts, config.getoption("python"))
+            trials = attempt(there, seen.facts, config.getoption("python"))
+            rows += active.check(there.want, seen.facts, trials)
     except ProvisionError as error:
         return f"{error.what}\nhint: {error.hint}"
     return Site(there, seen, rows)

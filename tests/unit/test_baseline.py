@@ -60,7 +60,7 @@ def test_gpus_that_can_t_be_told_are_not_recorded():
     [
         ("{", "can't be read"),
         ("[1]", "valid dictionary"),
-        ('{"gpus": [], "links": null, "more": 1}', "more: "),
+        ('{"gpus": [], "links": null, "figures": null, "more": 1}', "more: "),
         ('{"gpus": [{"slot": "x"}], "links": null}', r"gpus\.0\.uuid"),
     ],
 )

@@ -286,6 +286,20 @@ def test_gpus_in_use_are_not_made_to_work(hosts, capsys):
     assert "in use by vllm (7)" in capsys.readouterr().err
 
 
+def test_what_gpus_did_is_recorded_and_kept_until_they_are_made_to_work_anew(hosts):
+    bandwidth = [{"gpu": gpu, "to_gpu": 55.0 + gpu, "to_host": 54.0 + gpu} for gpu in (0, 1)]
+    said = trials(bandwidth={"status": "ok", "value": bandwidth})
+    options = {"json": False, "verbose": False, "record_baseline": True}
+    hosts(a=[FINISHED, said])
+    assert commands.verify(["a"], [], **options, active=True, python="/usr/bin/python3") == 3
+    taken = baseline.load("a").figures
+    assert taken.host_gb_s == {"0000:06:00.0": 54.0, "0000:07:00.0": 55.0}
+    assert (taken.latency_us, taken.bus_gb_s) == (None, None)
+    hosts(want=dataclasses.replace(WANT, baseline=baseline.load("a")), a=[FINISHED])
+    assert commands.verify(["a"], [], **options) == 0
+    assert baseline.load("a").figures == taken
+
+
 def test_trials_of_another_shape_are_the_host_s_fault(hosts, capsys):
     hosts(a=[FINISHED, "{}"])
     assert try_("/usr/bin/python3") == 1

@@ -32,6 +32,7 @@ def attempt(monkeypatch, tmp_path):
     monkeypatch.setattr(remote.gpus, "collect", collect)
     monkeypatch.setattr(remote.tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(process, "GRACE", 2.0)
+    monkeypatch.setattr(remote, "SETTLE", 0.0)
 
     def try_(script, *names, python=sys.executable, deadline=20.0, env=None):
         wanted = [
@@ -82,6 +83,12 @@ def test_a_trial_that_fails_says_how(attempt, script, reason):
     assert one["status"] == "failed"
 
     assert re.match(reason, one["reason"])
+
+
+def test_of_a_long_complaint_the_end_is_kept(attempt):
+    (one,) = attempt("import sys; sys.exit('x' * 9000 + ' the cause')", "kernel").values()
+    assert one["reason"].endswith(" the cause")
+    assert len(one["reason"]) < remote.LONG + 20
 
 
 HANG = """
