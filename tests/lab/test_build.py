@@ -22,7 +22,7 @@ from wheels.plan import ROOT, UNIT
 from wheels.remote import records
 
 NAME = "b-build"
-MEMORY = 2
+MEMORY = 3
 """GiB that the host has: two of the heaviest units at once do not fit."""
 PATIENCE = 900.0
 """Seconds for a whole build on two processors."""
@@ -52,7 +52,6 @@ class Builder(Trial):
         wait_for(
             lambda: (self.root / ROOT[1:]).is_dir() and self.compiled().total() >= units,
             f"{units} units",
-            PATIENCE,
         )
 
     def compilers(self) -> list[int]:
@@ -99,9 +98,9 @@ def test_a_build_that_is_cut_off_everywhere_compiles_each_unit_once(builder, tmp
     builder.await_done(2)
     first.process.send_signal(signal.SIGKILL)  # the controller
     builder.await_done(3)
-    wait_for(lambda: builder.compilers() != [], "a compiler", PATIENCE)
+    wait_for(lambda: builder.compilers() != [], "a compiler")
     os.kill(builder.compilers()[0], signal.SIGKILL)
-    wait_for(lambda: '"event": "again"' in builder.log(), "it runs again", PATIENCE)
+    wait_for(lambda: '"event": "again"' in builder.log(), "it runs again")
     builder.await_done(5)
     builder.crash()
     said = ended(builder.build())
@@ -129,10 +128,9 @@ def test_where_as_many_compilers_as_processors_are_killed_ours_ends_at_the_first
         f"cp -r {tree}/source /root/plain && rm -rf /root/plain/build && cd /root/plain && "
         f"env {words} MAX_JOBS=$(nproc) CUDA_HOME={order['home']} "
         f"PATH={tree}/environment/bin:$PATH {tree}/environment/bin/python -c "
-        "'import sys; sys.path.insert(0, \".\"); import backend; backend.build_wheel(\".\")' "
+        '\'import sys; sys.path.insert(0, "."); import backend; backend.build_wheel(".")\' '
         "> /root/plain.log 2>&1; echo exit $?; grep -c -i killed /root/plain.log"
     )
-    answer = builder.start_and_wait(plain) if False else builder.ask(plain)
-    status, killed = answer.split("\n")
+    status, killed = builder.ask(plain).split("\n")
     assert status != "exit 0"
     assert int(killed) > 0
