@@ -238,11 +238,15 @@ def save(recipe: str, profile: Profile) -> None:
 def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
     """One unit's record. Its highest sample is given the peak, which is looked for more often."""
     seconds = float(row["cpu"])
-    points = [(float(time), size / MIB) for time, size in row["curve"] if time < seconds]
-    points = [(0.0, points[0][1]), *(point for point in points if point[0] > 0)]
+    samples: dict[float, float] = {}
+    for time, size in row["curve"]:
+        if 0 < (at := round(float(time), 1)) < seconds:
+            samples[at] = max(size / MIB, samples.get(at, 0.0))
+    first, last = row["curve"][0][1] / MIB, row["curve"][-1][1] / MIB
+    points = [(0.0, first), *samples.items()]
     top = max(range(len(points)), key=lambda at: points[at][1])
     points[top] = (points[top][0], row["peak"] / MIB)
-    points.append((seconds, points[-1][1]))
+    points.append((seconds, last))
     device = (_host_part(points), 0.97 * seconds)
     return Measured(
         unit=row["unit"],
@@ -252,7 +256,7 @@ def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
         device_seconds=device if device[0] < device[1] else None,
         shape_of=None,
         curve_mib=tuple(
-            (round(time, 3), round(size)) for time, size in _thinned(points, row["peak"] / MIB)
+            (time, round(size)) for time, size in _thinned(points, row["peak"] / MIB)
         ),
     )
 
