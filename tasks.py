@@ -59,12 +59,33 @@ def end(code):
         raise Exit(code=code)
 
 
-@hosts_task("verbose", "accept-new-host-key")
-def provision(_, host=None, group=None, verbose=False, accept_new_host_key=False):
+@hosts_task(
+    "json",
+    "verbose",
+    "accept-new-host-key",
+    build="first build the wheels that the hosts' stacks want and nobody has built",
+)
+def provision(
+    _,
+    host=None,
+    group=None,
+    build=False,
+    json=False,
+    verbose=False,
+    accept_new_host_key=False,
+):
     """Bring hosts to their stack, reboots included, until nothing is left; then verify."""
     from provision.commands import hosts
 
-    end(hosts.provision(host or (), group or (), verbose=verbose, accept_new=accept_new_host_key))
+    if build:
+        from wheels import commands
+
+        end(commands.awaited(host or (), group or (), verbose=verbose))
+    end(
+        hosts.provision(
+            host or (), group or (), json=json, verbose=verbose, accept_new=accept_new_host_key
+        )
+    )
 
 
 @hosts_task(
@@ -94,37 +115,49 @@ def plan(_, host=None, group=None, json=False, verbose=False, output="", accept_
     auto_shortflags=False,
     help={
         "file": "made by `invoke plan --output FILE`",
+        "json": HELP["json"],
         "verbose": HELP["verbose"],
         "wait": HELP["wait"],
     },
 )
-def apply(_, file, verbose=False, wait=False):
+def apply(_, file, json=False, verbose=False, wait=False):
     """Carry out the first round of a saved plan, if the host still gives the same plan."""
     from provision.commands import hosts
 
-    end(hosts.apply(Path(file), verbose=verbose, wait=wait))
+    end(hosts.apply(Path(file), json=json, verbose=verbose, wait=wait))
 
 
-@hosts_task()
-def cancel(_, host=None, group=None):
+@hosts_task("json")
+def cancel(_, host=None, group=None, json=False):
     """Ask a run that goes on to stop before its next change; what it did stays."""
     from provision.commands import runs
 
-    end(runs.cancel(host or (), group or ()))
+    end(runs.cancel(host or (), group or (), json=json))
 
 
 @hosts_task(
+    "json",
     "verbose",
     "wait",
     driver="go back to the driver before, from the packages that were kept of it",
     plan="show what would be done, and change nothing",
 )
-def rollback(_, host=None, group=None, driver=False, plan=False, verbose=False, wait=False):
+def rollback(
+    _, host=None, group=None, driver=False, plan=False, json=False, verbose=False, wait=False
+):
     """Switch hosts back to the environments that they had before, or to the driver before."""
     from provision.commands import runs
 
     end(
-        runs.rollback(host or (), group or (), driver=driver, plan=plan, verbose=verbose, wait=wait)
+        runs.rollback(
+            host or (),
+            group or (),
+            driver=driver,
+            plan=plan,
+            json=json,
+            verbose=verbose,
+            wait=wait,
+        )
     )
 
 
@@ -192,16 +225,22 @@ def facts(_, host=None, group=None, json=False):
     help={
         "stack": "one stack (without it all)",
         "environment": "one environment (without it all)",
+        "recipe": "the build environment of one recipe instead",
         "upgrade": "let a distribution move that the lock holds (repeatable)",
         "check": "resolve nothing; exit 3 when a lock is not what its stack asks for (offline)",
         "json": HELP["json"],
     },
 )
-def lock(_, stack="", environment="", upgrade=None, check=False, json=False):
+def lock(_, stack="", environment="", recipe="", upgrade=None, check=False, json=False):
     """Lock environments: every version with its hashes, from the stack's requirements."""
     from provision.commands import lock as locking
+    from wheels.commands import lock_recipe
 
-    end(locking.lock(stack, environment, upgrade or (), check=check, json=json))
+    if recipe:
+        end(lock_recipe(recipe, check=check))
+        return
+    code = locking.lock(stack, environment, upgrade or (), check=check, json=json)
+    end(code or (lock_recipe("", check=True) if check and not stack else 0))
 
 
 @task(
@@ -253,8 +292,107 @@ def ssh(_, host="lab", command=""):
     end(lab.ssh(host, command))
 
 
+BUILD = {
+    "host": "the host that builds (without it the inventory's `builder`, else its default)",
+    "plan": "show what would be built, in how much memory and time, and change nothing",
+    "force": "build it even where the wheelhouse has it",
+    "budget": "memory for the compilers, such as 64GiB (without it what the host can give)",
+    "no-gate": "let the build start a fixed number of compilers, as many as always fit",
+    "json": HELP["json"],
+    "verbose": HELP["verbose"],
+}
+
+
+def build_task(**more):
+    """A task that builds a wheel."""
+    return {"iterable": ["host"], "auto_shortflags": False, "help": BUILD | more}
+
+
+def built(recipe, host, plan, force, budget, no_gate, json, verbose):
+    """Build a recipe's wheel, and leave with the exit code."""
+    from wheels import commands
+
+    end(
+        commands.make(
+            recipe,
+            host or (),
+            plan=plan,
+            force=force,
+            budget=budget,
+            gate=not no_gate,
+            json=json,
+            verbose=verbose,
+        )
+    )
+
+
+@task(named, name="build", default=True, **build_task(recipe="a recipe of wheels/recipes"))
+def build(
+    _,
+    recipe="",
+    host=None,
+    plan=False,
+    force=False,
+    budget="",
+    no_gate=False,
+    json=False,
+    verbose=False,
+):
+    """Build a CUDA wheel against exactly the stack's torch, within the host's memory."""
+    built(recipe, host, plan, force, budget, no_gate, json, verbose)
+
+
+@task(named, **build_task())
+def build_flash_attn(
+    _,
+    host=None,
+    plan=False,
+    force=False,
+    budget="",
+    no_gate=False,
+    json=False,
+    verbose=False,
+):
+    """Build flash-attn: `build --recipe flash-attn`."""
+    built("flash-attn", host, plan, force, budget, no_gate, json, verbose)
+
+
+@task(name="list", auto_shortflags=False, help={"json": HELP["json"]})
+def list_(_, json=False):
+    """Show the wheels that were built."""
+    from wheels import commands
+
+    end(commands.listed(json=json))
+
+
+@task(name="verify")
+def verify_wheels(_):
+    """Hold every built wheel to its manifest; exit 3 when one is damaged or gone."""
+    from wheels import commands
+
+    end(commands.verify())
+
+
+@task(auto_shortflags=False, help={"plan": "show what would be removed"})
+def prune(_, plan=False):
+    """Remove built wheels that no stack's lock takes any more."""
+    from wheels import commands
+
+    end(commands.prune(plan=plan))
+
+
+@hosts_task()
+def push(_, host=None, group=None):
+    """Copy built wheels to the hosts whose stacks want them, each once."""
+    from wheels import commands
+
+    end(commands.push(host or (), group or ()))
+
+
 namespace = Collection(
     *(provision, plan, apply, cancel, rollback, history, verify, topology, facts),
-    *(lock, check_stack),
+    *(lock, check_stack, build_flash_attn),
 )
+namespace.add_collection(Collection("build", build))
+namespace.add_collection(Collection("wheels", list_, verify_wheels, prune, push))
 namespace.add_collection(Collection("lab", up, down, status, ssh))

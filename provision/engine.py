@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -54,8 +54,15 @@ def look(target: Target) -> Look:
     Where packages are to be installed, apt is asked on the same connection what it would do.
     """
     raw = wire.probe(target.transport, resources.query(target.want))
-    try:
+    with _named(target):
         return _planned(target, raw)
+
+
+@contextmanager
+def _named(target: Target) -> Iterator[None]:
+    """What is wrong with a host's facts is told with the host's name."""
+    try:
+        yield
     except WrongFacts as error:
         raise ProvisionError(f"{target.host.name}: {error.what}", hint=error.hint) from error
 
@@ -162,16 +169,23 @@ def free(target: Target, seen: Look, tell: Tell, *, wait: bool) -> Look:
     return seen
 
 
-def apply(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> None:
+def apply(
+    target: Target,
+    seen: Look,
+    tell: Tell,
+    stop: Stop = NEVER,
+    files: Mapping[str, bytes] | None = None,
+) -> None:
     """Carry out the plan's first round, its reboot included.
 
+    `files`: sha256 → what it places beside wheels that were built here.
     Raises NotConverged when the round is blocked, before anything is done, and when it fails.
     """
     for change in seen.plan.now.blocked:
         raise NotConverged(f"{seen.plan.host}: {change.id}: {change.blocked}", hint=change.hint)
     watch = _watch(target, seen, tell, stop)
     feeds = _feed(target, seen, tell)
-    for sha256, content in _uploads(target, seen, tell):
+    for sha256, content in _uploads(target, seen, tell, files or {}):
         tell({"event": "uploading", "bytes": len(content)})
         wire.put(target.transport, sha256, content)
     stop.wait_for_answer()
@@ -188,9 +202,16 @@ def apply_saved(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> L
     return after
 
 
-def back(target: Target, seen: Look) -> Plan:
-    """What `switch_back` would do. Raises ProvisionError where there is nothing to go back to."""
-    changes = rollback.environments(target.host.name, target.want, seen.facts)
+def back(target: Target) -> Plan:
+    """What `switch_back` would do. Raises ProvisionError where there is nothing to go back to.
+
+    The older releases' files are looked at, which takes too long for every look.
+    """
+    query = resources.query(target.want)
+    closely = {name: {**one, "wanted": []} for name, one in query["environments"].items()}
+    raw = wire.probe(target.transport, {**query, "environments": closely})
+    with _named(target):
+        changes = rollback.environments(target.host.name, target.want, parse(raw))
     stack = target.want.stack.name
     return Plan(host=target.host.name, stack=stack, rounds=(Round(changes=changes),))
 
@@ -200,7 +221,7 @@ def switch_back(target: Target, seen: Look, tell: Tell, stop: Stop = NEVER) -> L
 
     Raises ProvisionError where there is none.
     """
-    planned = back(target, seen)
+    planned = back(target)
     tell({"event": "planned", "plan": planned})
     apply(target, replace(seen, plan=planned), tell, stop)
     after = look(target)
@@ -266,12 +287,16 @@ def _restarted_enough(planned: Plan) -> NotConverged:
     )
 
 
-def _uploads(target: Target, seen: Look, tell: Tell) -> Iterator[tuple[str, bytes]]:
-    """What the round's actions need of us: uv's wheel, and those that were built here."""
+def _uploads(
+    target: Target, seen: Look, tell: Tell, files: Mapping[str, bytes]
+) -> Iterator[tuple[str, bytes]]:
+    """What the round's actions need of us: uv's wheel, those that were built here, and `files`."""
     for action in (action for change in seen.plan.now.changes for action in change.actions):
         if isinstance(action, Unpack):
             tell({"event": "fetching", "what": f"uv {target.want.uv.version}"})
             yield action.wheel, uv_wheel(target.want.uv.version, action.wheel)
+        elif isinstance(action, Place) and action.sha256 in files:
+            yield action.sha256, files[action.sha256]
         elif isinstance(action, Place):
             yield action.sha256, wheelhouse.content(target.want.wheelhouse, action.sha256)
 

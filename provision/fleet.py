@@ -32,7 +32,8 @@ def each(
 ) -> int:
     """Work on every host asked for, several at a time.
 
-    Returns the worst code of all. In `found`, the data by host, a failure stands as an error.
+    Returns the worst code of all. In `found`, the data by host, a failure stands as an error
+    beside what was done.
     `stop` is set when the user interrupts and wants the runs on the hosts cancelled.
     """
     try:
@@ -47,7 +48,8 @@ def each(
         if outcome.error:
             report.error(outcome.error)
             if found is not None:
-                found[outcome.host] = {"error": outcome.error.what, "hint": outcome.error.hint}
+                failure = {"error": outcome.error.what, "hint": outcome.error.hint}
+                found[outcome.host] = {**found.get(outcome.host, {}), **failure}
     if found is not None:  # in the order asked, whoever was done first
         found.update({host.name: found.pop(host.name) for host in chosen if host.name in found})
     if len(outcomes) > 1:

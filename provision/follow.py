@@ -221,7 +221,8 @@ def _still_there(watch: Watch) -> NotConverged:
 def reach(watch: Watch, deadline: float) -> tuple[str, str]:
     """Connect, however often it takes; boot id and running kernel.
 
-    Raises TransportError at the deadline (seconds), HostKeyError at once, Cancelled.
+    Raises TransportError at the deadline (seconds), HostKeyError at once, Cancelled, and
+    ProvisionError for a lab host that nothing boots any more.
     """
     transport = watch.target.transport
     start = spoken = time.monotonic()
@@ -243,6 +244,8 @@ def reach(watch: Watch, deadline: float) -> tuple[str, str]:
             if refused and now - refused > BOOTING_DEADLINE:
                 raise error from None
             if now - spoken > PATIENCE:
+                if lost := watch.target.lost():
+                    raise lost from error
                 spoken = now
                 watch.tell(
                     {"event": "waiting", "reason": f"waiting for {now - start:.0f} s: {error.what}"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from provision.errors import UsageError
+
+DIED = "died"
+GOING_ON = "going on"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -35,8 +38,10 @@ class Past:
     """Ids of all that it was to do."""
     steps: list[Step] = field(default_factory=list)
     ended: float | None = None
-    result: str = "no end"
-    """done, failed, cancelled; 'no end' while it goes on, and when the host or it was killed."""
+    result: str = DIED
+    """done, failed, cancelled, going on; died: it was killed, or the host went down."""
+    restarted: bool = False
+    """It died in an earlier boot than the host's present one."""
     by: str = ""
     """Who cancelled it."""
     reboot: bool = False
@@ -47,10 +52,13 @@ class Past:
         return asdict(self)
 
 
-def runs(events: Iterable[Mapping[str, Any]]) -> list[Past]:
-    """The runs in a journal's events, the oldest first; what is no event of ours is passed over."""
+def runs(told: Mapping[str, Any]) -> list[Past]:
+    """The runs in what a host tells, the oldest first; what is no event of ours is passed over.
+
+    `told` are its journal's `events`, which run is `running`, and its present `boot`.
+    """
     found: dict[str, Past] = {}
-    for event in events:
+    for event in told["events"]:
         name = str(event.get("run"))
         if event.get("event") == "start":
             found[name] = Past(
@@ -59,6 +67,8 @@ def runs(events: Iterable[Mapping[str, Any]]) -> list[Past]:
                 who=str(event.get("who", "?")),
                 fingerprint=str(event.get("fingerprint", "")),
                 changes=_texts(event.get("changes")),
+                result=GOING_ON if name == told.get("running") else DIED,
+                restarted=name != told.get("running") and event.get("boot") != told.get("boot"),
             )
         elif name in found:
             _note(found[name], event)
@@ -81,6 +91,7 @@ def _note(past: Past, event: Mapping[str, Any]) -> None:
         case "end":
             past.ended = _number(event.get("time"))
             past.result = str(event.get("result", "?"))
+            past.restarted = False
             past.reboot = event.get("reboot") is True
 
 
@@ -92,9 +103,9 @@ def _texts(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []
 
 
-def select(events: Iterable[Mapping[str, Any]], run: str, host: str) -> list[Past]:
+def select(told: Mapping[str, Any], run: str, host: str) -> list[Past]:
     """All runs, or the one asked for. Raises UsageError when there is no such run."""
-    found = runs(events)
+    found = runs(told)
     if not run:
         return found
     chosen = [past for past in found if past.run == run]

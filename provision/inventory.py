@@ -149,6 +149,8 @@ class Inventory(Entry):
 
     file: str
     default: Name
+    builder: Name | None = None
+    """The host that builds wheels; without it the default one."""
     hosts: dict[Name, Host]
     groups: dict[Name, tuple[Name, ...]] = {}
 
@@ -255,6 +257,7 @@ def _locate(entry: dict[str, Any], folder: Path) -> None:
 
 def _check_names(inventory: Inventory, file: str, lines: Lines) -> None:
     named: list[tuple[tuple[Any, ...], str]] = [(("default",), inventory.default)]
+    named += [(("builder",), inventory.builder)] if inventory.builder else []
     named += [
         (("groups", group, at), name)
         for group, names in inventory.groups.items()

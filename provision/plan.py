@@ -121,6 +121,15 @@ class Keep:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Python:
+    """Have uv fetch a Python of its own, unless it is there."""
+
+    do: ClassVar[str] = "python"
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Unpack:
     """Take one executable out of an uploaded wheel."""
 
@@ -179,6 +188,8 @@ class Discard:
 
     do: ClassVar[str] = "discard"
     releases: tuple[str, ...]
+    beside: tuple[str, ...] = ()
+    """Locks, wheels and feeds that no release is made from which stays."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,6 +217,7 @@ Action = (
     | Index
     | Apt
     | Keep
+    | Python
     | Unpack
     | Place
     | Feed

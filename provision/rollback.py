@@ -51,31 +51,46 @@ def driver(host: str, want: Want, facts: Facts) -> Want:
 def environments(host: str, want: Want, facts: Facts) -> tuple[Change, ...]:
     """The changes that switch each environment to the release sealed before the current one.
 
-    Raises ProvisionError where no environment has one.
+    Raises ProvisionError where no environment has one that is as it was then.
     """
     there = facts.environments if isinstance(facts.environments, dict) else {}
-    changes = [
-        _switched(name, found, before)
-        for name in want.stack.environment
-        if (found := there.get(name)) and (before := _before(found))
-    ]
+    changes, changed = [], []
+    for name, found in ((name, there.get(name)) for name in want.stack.environment):
+        before, passed = _before(found) if found else (None, [])
+        changed += passed
+        if found and before:
+            changes.append(_switched(name, found, before, passed))
     if not changes:
         raise ProvisionError(
-            f"{host}: no environment has an older release to go back to",
+            f"{host}: no environment has an older release to go back to{_passed(changed)}",
             hint="`invoke facts` shows the releases that there are",
         )
     return tuple(changes)
 
 
-def _before(there: Environment) -> str | None:
-    """The release that was sealed last before the current one, whose own seal may be gone."""
+def _before(there: Environment) -> tuple[str | None, list[str]]:
+    """The release that was sealed last before the current one, whose own seal may be gone.
+
+    And those between the two that are passed over: they are no more what they were.
+    """
     at = there.releases.get(there.release or "")
     sealed = [(when, name) for name, when in there.releases.items() if when]
-    older = [one for one in sealed if at is None or one[0] < at]
-    return max(older)[1] if older else None
+    passed: list[str] = []
+    for when, name in sorted(sealed, reverse=True):
+        if at is not None and when >= at:
+            continue
+        if (older := there.older.get(name)) and older.intact is False:
+            passed.append(name)
+        else:
+            return name, passed
+    return None, passed
 
 
-def _switched(name: str, there: Environment, before: str) -> Change:
+def _passed(names: list[str]) -> str:
+    return f"; changed since sealed, and passed over: {', '.join(names)}" if names else ""
+
+
+def _switched(name: str, there: Environment, before: str, passed: list[str]) -> Change:
     root = f"{environment.ROOT}/{name}"
     return Change(
         resource=environment.NAME,
@@ -83,7 +98,7 @@ def _switched(name: str, there: Environment, before: str) -> Change:
         stage=Stage.RUNTIME,
         before=there.release or "no release",
         after=before,
-        why="a rollback was asked for",
+        why=f"a rollback was asked for{_passed(passed)}",
         actions=(
             Intact(release=f"{root}/releases/{before}"),
             Switch(link=f"{root}/current", target=f"releases/{before}"),

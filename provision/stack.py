@@ -171,9 +171,14 @@ class Environment(Table):
     requirements: tuple[RequirementText, ...]
     wheels: tuple[RequirementText, ...] = ()
     """Built by us, not in any index; they join when the wheelhouse holds them."""
+    interpreter: Literal["system", "managed"] = "system"
+    """Whose Python: the distribution's, with the headers of python3-dev, or one that uv fetches."""
     platform: str = Field(default="manylinux_2_31", pattern=r"^manylinux_2_(17|28|3[1-9]|40)$")
     """Least platform of its wheels, of those that uv can resolve for; the last two numbers are
     a glibc. The default is that of vLLM's wheels, and every supported distribution has it."""
+
+    space_gib: Annotated[float, Field(gt=0)] | None = None
+    """GiB that a release of it takes; the first one as much again, in uv's cache."""
 
     @property
     def pythons(self) -> tuple[str, ...]:

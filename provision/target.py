@@ -26,6 +26,21 @@ class Target:
     want: Want
     transport: Transport
 
+    def lost(self) -> ProvisionError | None:
+        """Why this host will not come back by itself, which only of lab hosts is known."""
+        if self.host.lab is None:
+            return None
+        from provision import lab
+
+        there = lab.find(self.host.name)
+        if there and there.running:
+            return None
+        name = self.host.name
+        return ProvisionError(
+            f"{name}: the lab host is gone: what runs it was stopped or killed",
+            hint=f"invoke provision --host {name} boots it again as it was, and goes on",
+        )
+
 
 def target(
     host: Host, *, start: Callable[[str], None] | None = None, accept_new: bool = False

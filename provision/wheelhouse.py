@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from provision import stack
 from provision.errors import ProvisionError, UsageError
 from provision.stack import Sha256, Table
 
@@ -30,6 +31,8 @@ class Manifest(Table):
     """Its Requires-Dist: among them the exact torch that it was built against."""
     archs: tuple[str, ...]
     """GPU architectures that it has kernels for, such as '12.0'."""
+    glibc: str
+    """The least that it runs on, such as '2.34'; '' where it needs none."""
 
     @property
     def name(self) -> str:
@@ -40,6 +43,20 @@ class Manifest(Table):
     def version(self) -> str:
         """Its version, local label included."""
         return str(parse_wheel_filename(self.file)[1])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suits:
+    """What a wheel is to run on."""
+
+    versions: Mapping[str, str]
+    """Distribution → version, of the environment that it joins."""
+    python: str
+    """Full version, such as '3.11.2'."""
+    glibc: str = ""
+    """Such as '2.36'; '' where it is not known."""
+    archs: Collection[str] = ()
+    """Of the GPUs, such as '12.0', as far as they are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,34 +99,54 @@ def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> b
     return found
 
 
-def fitting(
-    wheels: Iterable[Manifest], wanted: str, versions: Mapping[str, str], python: str
-) -> Manifest | Unfit:
-    """The newest wheel that satisfies a requirement, beside these versions, on this Python."""
+def wanted(wheels: Iterable[Manifest], stacks: Iterable[str] = ()) -> list[Manifest]:
+    """Those that an environment of these stacks takes, on some Python; of all stacks without any.
+
+    Raises UsageError for a stack or lock that can't be read.
+    """
+    found: list[Manifest] = []
+    built = list(wheels)
+    for one in map(stack.load, [*stacks] or stack.names()):
+        for name, environment in one.environment.items():
+            for text in environment.wheels:
+                for python in environment.pythons:
+                    suits = Suits(versions=one.locks[name].versions(python), python=python)
+                    fits = fitting(built, text, suits)
+                    if isinstance(fits, Manifest) and fits not in found:
+                        found.append(fits)
+    return found
+
+
+def fitting(wheels: Iterable[Manifest], wanted: str, suits: Suits) -> Manifest | Unfit:
+    """The newest wheel that satisfies a requirement and runs there."""
     requirement = Requirement(wanted)
     named = [w for w in wheels if w.name == canonicalize_name(requirement.name)]
     of_version = [w for w in named if requirement.specifier.contains(w.version, prereleases=True)]
     if not of_version:
         return Unfit("nobody has built this wheel yet")
-    reasons = [(wheel, _misfit(wheel, versions, python)) for wheel in of_version]
+    reasons = [(wheel, misfit(wheel, suits)) for wheel in of_version]
     fits = [wheel for wheel, reason in reasons if not reason]
     if not fits:
         return Unfit(f"the wheelhouse has {reasons[-1][0].file}, but {reasons[-1][1]}")
     return max(fits, key=lambda wheel: Version(wheel.version))
 
 
-def _misfit(wheel: Manifest, versions: Mapping[str, str], python: str) -> str:
-    """Why a wheel can't join an environment; '' when it can."""
-    major, minor = python.split(".")[:2]
+def misfit(wheel: Manifest, suits: Suits) -> str:
+    """Why a wheel can't run there; '' when it can."""
+    major, minor = suits.python.split(".")[:2]
     tags = parse_wheel_filename(wheel.file)[3]
     if not any(
         tag.interpreter in (f"cp{major}{minor}", "py3") or tag.abi == "abi3" for tag in tags
     ):
         return f"it is not for Python {major}.{minor}"
-    host = {"python_version": f"{major}.{minor}", "python_full_version": python}
+    if wheel.glibc and suits.glibc and Version(wheel.glibc) > Version(suits.glibc):
+        return f"it needs glibc {wheel.glibc}, there is {suits.glibc}"
+    if lacking := [arch for arch in suits.archs if arch not in wheel.archs]:
+        return f"it has no kernels for {', '.join(lacking)}"
+    host = {"python_version": f"{major}.{minor}", "python_full_version": suits.python}
     for text in wheel.requires:
         needs = Requirement(text)
-        there = versions.get(canonicalize_name(needs.name))
+        there = suits.versions.get(canonicalize_name(needs.name))
         if needs.marker and not needs.marker.evaluate(host):
             continue
         if there is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import math
@@ -21,6 +22,8 @@ PROBE_DEADLINE = 60.0
 SIMULATE_DEADLINE = 180.0
 ASK_DEADLINE = 30.0
 PUT_DEADLINE = 600.0
+PART = 16 * 2**20
+"""Bytes that are fetched at a time."""
 SILENCE = 30.0
 """Seconds without a word, heartbeats included, after which a followed run's connection is dead."""
 DEPTH = 20
@@ -44,12 +47,18 @@ ARGV = ("/usr/bin/python3", "-I", "-c", BOOTSTRAP)
 
 @cache
 def package() -> bytes:
-    """The code that runs on hosts, as a zip; the same bytes for the same code."""
+    """The code that runs on hosts."""
+    return zipped([HERE])
+
+
+def zipped(rooms: Sequence[Path]) -> bytes:
+    """The remote packages of these rooms as a zip; the same bytes for the same code."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in [HERE / "__init__.py", *sorted((HERE / "remote").rglob("*.py"))]:
-            entry = zipfile.ZipInfo(str(path.relative_to(HERE.parent)))
-            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+        for room in rooms:
+            for path in [room / "__init__.py", *sorted((room / "remote").rglob("*.py"))]:
+                entry = zipfile.ZipInfo(str(path.relative_to(HERE.parent)))
+                archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
@@ -67,12 +76,30 @@ def simulate(transport: Transport, transactions: Sequence[Sequence[str]]) -> dic
 def lacking(transport: Transport, sha256s: Sequence[str]) -> list[str]:
     """Of these files, those that were not uploaded yet."""
     request = {"do": "lacking", "sha256s": list(sha256s)}
-    return [str(sha256) for sha256 in _listed(transport, request, "lacking")]
+    said = _ask(transport, request, deadline=ASK_DEADLINE)
+    return [str(sha256) for sha256 in _list(transport, request, said, "lacking")]
 
 
 def put(transport: Transport, sha256: str, content: bytes) -> None:
     """Upload a file, which the host keeps by its hash."""
     _ask(transport, {"do": "put", "sha256": sha256}, content, deadline=PUT_DEADLINE)
+
+
+def get(transport: Transport, path: str) -> bytes:
+    """Fetch a file of the host's. Raises ProvisionError when it is not there."""
+    parts: list[bytes] = []
+    size = 1
+    while (have := sum(map(len, parts))) < size:
+        request = {"do": "get", "path": path, "from": have, "bytes": PART}
+        said = _ask(transport, request, deadline=PUT_DEADLINE)
+        content, whole = said.get("content"), said.get("size")
+        if not isinstance(content, str) or not isinstance(whole, int):
+            raise ProvisionError(f"{transport.host}: {path}: can't be fetched: {shown(said)}")
+        size = whole
+        parts.append(base64.b64decode(content))
+        if size and not parts[-1]:
+            raise ProvisionError(f"{transport.host}: {path}: ends before its end")
+    return b"".join(parts)
 
 
 def apply(transport: Transport, order: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -97,11 +124,12 @@ def cancel(transport: Transport, run: str, by: str) -> bool:
     return _ask(transport, request, deadline=ASK_DEADLINE).get("cancelled") is True
 
 
-def history(transport: Transport, runs: int) -> list[dict[str, Any]]:
-    """The journal's events of the latest runs."""
+def history(transport: Transport, runs: int) -> dict[str, Any]:
+    """The journal's `events` of the latest runs, which one is `running`, and this `boot`."""
     request = {"do": "history", "runs": runs}
-    events = _listed(transport, request, "events")
-    return [event for event in events if isinstance(event, dict)]
+    said = _ask(transport, request, deadline=ASK_DEADLINE)
+    events = _list(transport, request, said, "events")
+    return {**said, "events": [event for event in events if isinstance(event, dict)]}
 
 
 def attempt(transport: Transport, python: str) -> dict[str, Any]:
@@ -126,14 +154,16 @@ def _ask(
     return _event(transport.host, result.out)
 
 
-def _listed(transport: Transport, request: Mapping[str, Any], name: str) -> list[Any]:
-    said = _ask(transport, request, deadline=ASK_DEADLINE).get(name)
-    if not isinstance(said, list):
+def _list(
+    transport: Transport, request: Mapping[str, Any], said: Mapping[str, Any], name: str
+) -> list[Any]:
+    value = said.get(name)
+    if not isinstance(value, list):
         raise ProvisionError(
             f"{transport.host}: asked for {request['do']}: {name}: expected a list, "
-            f"got {shown(said)}"
+            f"got {shown(value)}"
         )
-    return said
+    return value
 
 
 def _follow(transport: Transport, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

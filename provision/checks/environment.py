@@ -5,18 +5,19 @@ from __future__ import annotations
 from provision.checks.finding import Action, Finding, compare, judge, unknown
 from provision.compatibility.python import windows
 from provision.facts import Absent, Environment, Facts, Os, Unknown
+from provision.interpreter import interpreter
 from provision.want import Want
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
     rows = []
-    for name, lock in want.stack.locks.items():
+    for name, environment in want.stack.environment.items():
         if not (isinstance(facts.environments, dict) and isinstance(facts.os, Os)):
             unseen = (a for a in (facts.environments, facts.os) if isinstance(a, Unknown | Absent))
             reason = next(unseen).reason or "no environments"
             rows.append(unknown("environment", name, expected="its lock", reason=reason))
             continue
-        locked = lock.versions(facts.os.python.version)
+        locked = want.stack.locks[name].versions(interpreter(environment, facts.os).version)
         there = facts.environments.get(name)
         ours = there.wheels if there else {}
         have = {n: v for n, v in there.distributions.items() if v} if there else {}

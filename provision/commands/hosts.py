@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from provision.commands import saved_plan
+from provision.commands.account import accounted
 from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageError
 from provision.fleet import each
 from provision.inventory import Host
@@ -27,22 +28,29 @@ if TYPE_CHECKING:
 Names = Sequence[str]
 
 
-def provision(hosts: Names, groups: Names, *, verbose: bool, accept_new: bool) -> int:
+def provision(hosts: Names, groups: Names, *, json: bool, verbose: bool, accept_new: bool) -> int:
     """Bring hosts to their stack, then check them on the facts of the last probe."""
-    report = Report(verbose=verbose)
+    report = Report(json=json, verbose=verbose)
     stop = Stop()
+    found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, start=True, accept_new=accept_new)
-        from provision import engine
+        with accounted(report, host.name, found) as account:
+            ready = get_ready(host, report, start=True, accept_new=accept_new)
+            from provision import engine
 
-        seen = engine.provision(ready, functools.partial(report.event, host.name), stop)
-        rows = [row for row in _rows(ready, seen) if not _awaited(row, seen)]
-        report.findings(host.name, rows)
-        report.cost(host.name, ready.transport.cost)
-        return _code(rows)
+            seen = engine.provision(ready, account.tell, stop)
+            rows = [row for row in _rows(ready, seen) if not _awaited(row, seen)]
+            account.more["awaited"] = [change.subject for change in seen.plan.awaited]
+            account.more["findings"] = [row.to_data() for row in rows]
+            report.findings(host.name, rows)
+            report.cost(host.name, ready.transport.cost)
+            return _code(rows)
 
-    return each(report, hosts, groups, do, stop=stop)
+    code = each(report, hosts, groups, do, found, stop=stop)
+    if json:
+        report.data(found)
+    return code
 
 
 def plan(
@@ -77,10 +85,11 @@ def plan(
     return code
 
 
-def apply(file: Path, *, verbose: bool, wait: bool) -> int:
+def apply(file: Path, *, json: bool, verbose: bool, wait: bool) -> int:
     """Carry out a saved plan's first round, if planning afresh gives the same."""
-    report = Report(verbose=verbose)
+    report = Report(json=json, verbose=verbose)
     stop = Stop()
+    found: dict[str, Any] = {}
     try:
         if file.name.startswith("-"):
             raise UsageError("apply takes a plan file", hint="see: invoke --help apply")
@@ -90,20 +99,25 @@ def apply(file: Path, *, verbose: bool, wait: bool) -> int:
         return error.exit_code
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report)
-        from provision import engine
+        with accounted(report, host.name, found) as account:
+            ready = get_ready(host, report)
+            from provision import engine
 
-        tell = functools.partial(report.event, host.name)
-        seen = engine.free(ready, engine.look(ready), tell, wait=wait)
-        if seen.plan.fingerprint != saved["fingerprint"]:
-            report.differences(host.name, saved, seen.plan)
-            return DIFFERENCES
-        if not seen.plan.empty:
-            seen = engine.apply_saved(ready, seen, tell, stop)
-        report.plan(seen.plan)
-        return DONE
+            seen = engine.free(ready, engine.look(ready), account.tell, wait=wait)
+            if seen.plan.fingerprint != saved["fingerprint"]:
+                account.more["differences"] = saved_plan.differences(saved, seen.plan)
+                report.differences(host.name, account.more["differences"])
+                return DIFFERENCES
+            if not seen.plan.empty:
+                seen = engine.apply_saved(ready, seen, account.tell, stop)
+            account.more["plan"] = seen.plan.to_data()
+            report.plan(seen.plan)
+            return DONE
 
-    return each(report, [saved["host"]], (), do, stop=stop)
+    code = each(report, [saved["host"]], (), do, found, stop=stop)
+    if json:
+        report.data(found)
+    return code
 
 
 def verify(

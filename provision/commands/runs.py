@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from provision.commands.account import accounted
 from provision.commands.hosts import get_ready
 from provision.errors import DONE
 from provision.fleet import each
@@ -18,15 +18,17 @@ from provision.target import Target
 if TYPE_CHECKING:
     from provision import engine
     from provision.follow import Tell
+    from provision.plan import Plan
 
 Names = Sequence[str]
 HISTORY = 20
 """Runs that are shown, the latest ones."""
 
 
-def cancel(hosts: Names, groups: Names) -> int:
+def cancel(hosts: Names, groups: Names, *, json: bool) -> int:
     """Ask the runs that go on to stop before their next change."""
-    report = Report()
+    report = Report(json=json)
+    found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
         ready = get_ready(host, report)
@@ -35,9 +37,13 @@ def cancel(hosts: Names, groups: Names) -> int:
         run = engine.cancel(ready, engine.look(ready))
         said = f"run {run} stops before its next change" if run else "no run is going on"
         report.say(host.name, said)
+        found[host.name] = {"cancelled": run}
         return DONE
 
-    return each(report, hosts, groups, do)
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code
 
 
 def history(hosts: Names, groups: Names, *, run: str, json: bool) -> int:
@@ -63,30 +69,37 @@ def history(hosts: Names, groups: Names, *, run: str, json: bool) -> int:
 
 
 def rollback(
-    hosts: Names, groups: Names, *, driver: bool, plan: bool, verbose: bool, wait: bool
+    hosts: Names, groups: Names, *, driver: bool, plan: bool, json: bool, verbose: bool, wait: bool
 ) -> int:
     """Bring hosts back to the environments that they had before, or to the driver before."""
-    report = Report(verbose=verbose)
+    report = Report(json=json, verbose=verbose)
     stop = Stop()
+    found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report)
-        from provision import engine
+        with accounted(report, host.name, found) as account:
+            ready = get_ready(host, report)
+            from provision import engine
 
-        tell = functools.partial(report.event, host.name)
-        seen = engine.free(ready, engine.look(ready), tell, wait=wait)
-        if driver:
-            _driver_back(ready, seen, report, tell, stop, plan=plan)
-        elif plan:
-            report.plan(engine.back(ready, seen), commands=True)
-        elif not engine.switch_back(ready, seen, tell, stop).plan.empty:
-            text = (
-                f"it is not as stack {ready.want.stack.name} wants: `invoke provision` mends that"
-            )
-            report.say(host.name, text, "yellow")
-        return DONE
+            seen = engine.free(ready, engine.look(ready), account.tell, wait=wait)
+            if driver:
+                left = _driver_back(ready, seen, report, account.tell, stop, plan=plan)
+            elif plan:
+                left = engine.back(ready)
+            else:
+                left = engine.switch_back(ready, seen, account.tell, stop).plan
+            account.more["plan"] = left.to_data()
+            if plan:
+                report.plan(left, commands=True)
+            elif not (driver or left.empty):
+                text = f"it is not as stack {left.stack} wants: `invoke provision` mends that"
+                report.say(host.name, text, "yellow")
+            return DONE
 
-    return each(report, hosts, groups, do, stop=stop)
+    code = each(report, hosts, groups, do, found, stop=stop)
+    if json:
+        report.data(found)
+    return code
 
 
 def _driver_back(
@@ -97,7 +110,8 @@ def _driver_back(
     stop: Stop,
     *,
     plan: bool,
-) -> None:
+) -> Plan:
+    """Go back to the driver before, or with `plan` only look: what is left to do."""
     from provision import engine
     from provision import rollback as back
     from provision.compatibility import toolkits
@@ -110,9 +124,8 @@ def _driver_back(
         if row.reason:
             report.say(name, f"{row.left}: {row.reason}", "yellow")
     if plan:
-        report.plan(engine.look(before).plan, commands=True)
-        return
-    engine.provision(before, tell, stop)
+        return engine.look(before).plan
+    left = engine.provision(before, tell, stop).plan
     if version != stack.system.driver.version:
         report.say(
             name,
@@ -120,3 +133,4 @@ def _driver_back(
             f"provision` goes there again; to stay, give the host a stack with {version}",
             "yellow",
         )
+    return left

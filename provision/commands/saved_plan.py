@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from provision.errors import UsageError, shown
-from provision.plan import SCHEMA
+from provision.plan import SCHEMA, Plan, change_data
 
 
 def save(file: Path, plans: Mapping[str, Any]) -> None:
@@ -38,6 +38,21 @@ def read(file: Path) -> dict[str, Any]:
         ) from error
     plan: dict[str, Any] = data
     return plan
+
+
+def differences(saved: Mapping[str, Any], fresh: Plan) -> dict[str, str]:
+    """Change → how it differs between a saved plan's first round and a fresh one's."""
+    before = {change["id"]: change["actions"] for change in next(iter(saved["rounds"]), [])}
+    now = {change.id: change_data(change)["actions"] for change in fresh.now.changes}
+    return {
+        name: "in the saved plan alone"
+        if name not in now
+        else "in the fresh plan alone"
+        if name not in before
+        else "in both, with other actions"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    }
 
 
 def _is_plan(data: object) -> bool:

@@ -27,9 +27,10 @@ def lock(want: Want, facts: Facts | None) -> Iterator[Row]:  # noqa: ARG001 - as
         for row in rows:
             yield Row(
                 rule="lock",
-                subject=f"lock {name}: {row.field}",
-                left=left,
-                right=f"the lock of environment {name} is out of date: {row.reason}",
+                subject=f"lock {name}: {row.asked or row.field}",
+                left=f"the stack asks for {row.asked}" if row.asked else left,
+                right=f"the lock of environment {name} "
+                + (f"has {row.has}" if row.asked else f"is out of date: {row.reason}"),
                 verdict=Verdict.VIOLATED,
                 source=f"lock {name}",
                 reason="installed from it, the environment would not be what the stack says",

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from provision.errors import ProvisionError, dotted, shown
-from provision.facts.environments import Environment, FileChange, Moved
+from provision.facts.environments import Environment, FileChange, Moved, Sealed
 from provision.facts.machine import (
     DIRECTORY,
     Boot,
@@ -78,6 +78,7 @@ __all__ = [
     "Policy",
     "Python",
     "Run",
+    "Sealed",
     "SecureBoot",
     "Simulation",
     "Source",

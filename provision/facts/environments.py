@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
+from provision.facts.kinds import Int
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileChange:
@@ -22,6 +24,17 @@ class Moved:
     """The tool, as it names itself: pip, uv …"""
     at: float
     """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sealed:
+    """A finished release that is not current."""
+
+    lock: str | None
+    wheels: dict[str, str | None]
+    python: str | None
+    intact: bool | None
+    """As for the current one; None where that one is as asked and this one was not looked at."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +56,12 @@ class Environment:
     """Distributions that came later, looked for where the release is not intact."""
     broken: str | None
     """What Numba says when it is imported, where NumPy is among the moved and it refuses."""
+    sizes: dict[str, Int]
+    """The current release → bytes of its files."""
+    stored: list[str]
+    """What releases are made from: `locks/…`, `wheels/…` and `feed/…` beside them."""
+    older: dict[str, Sealed]
+    """Finished releases but for the current one."""
     releases: dict[str, str | None]
     """All that were begun → when each was sealed, in UTC as 2026-11-30T06:20:00.000Z; None: never.
     """

@@ -64,10 +64,11 @@ class Memory:
     total: Int
     """Bytes."""
     available: Int
-    """Bytes."""
+    """Bytes that a process of ours may still use: of the machine, and of all ancestor cgroups."""
     limit: Int | None
     """Bytes: the least limit of all ancestor cgroups, None where there is none."""
     cpus: Int
+    """Those that we may run on and have a share of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,8 +27,10 @@ class Dpkg:
     interrupted: bool
     """/var/lib/dpkg/updates holds an unfinished transaction."""
     packages: dict[PackageName, Package | None]
-    """Every NVIDIA and CUDA package, every one asked for, and every one in a state that does not
-    last, whoever it belongs to; one that is missing is not there."""
+    """Every NVIDIA and CUDA package, every one asked for, and every one that is held or in a state
+    that does not last, whoever it belongs to; one that is missing is not there."""
+    noted: list[PackageName]
+    """Of those the ones whose holds a transaction was to restore and did not, being cut off."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

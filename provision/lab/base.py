@@ -7,7 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
-from provision.lab.store import Say, lab_dir, locked, private_dir, run
+from provision.lab.store import Say, lab_dir, locked, private_dir, run, run_long
 
 PACKAGES = (
     *("openssh-server", "systemd", "systemd-sysv", "libpam-systemd", "dbus", "python3", "sudo"),
@@ -71,23 +71,24 @@ def base(suite: str, say: Say) -> Path:
         half = folder / f".building-{suite}"
         shutil.rmtree(half, ignore_errors=True)
         try:
-            _build(half, suite)
+            _build(half, suite, say)
             half.rename(ready)
         finally:
             shutil.rmtree(half, ignore_errors=True)
     return ready
 
 
-def _build(root: Path, suite: str) -> None:
+def _build(root: Path, suite: str, say: Say) -> None:
     excluded = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("man", "doc", "locale")]
-    run(
+    run_long(
         [
             *ALONE,
-            *("mmdebstrap", "--quiet", "--format=directory", "--variant=minbase"),
+            *("mmdebstrap", "--format=directory", "--variant=minbase"),
             *("--skip=cleanup/apt/lists", "--dpkgopt=force-unsafe-io", *excluded),
             *(f"--include={','.join(PACKAGES)}", suite, root),
         ],
         what=f"building the {suite} root file system",
+        say=say,
     )
     for path in shadowed_paths():
         aside = f"/usr/lib/lab/real{path}"

@@ -58,6 +58,8 @@ def up(spec: LabSpec, *, fresh: bool = False, say: Say) -> LabHost:
             if record.running:
                 access.await_answer(record)
                 return told(record)
+        if record and not fresh and os.path.ismount(record.root):
+            say(f"lab: {record.name} went down, or what ran it was killed: it is booted as it was")
         _clear(spec.name, record)
         if record is None or fresh:
             _remove(spec.name)

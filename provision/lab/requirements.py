@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from provision.lab.store import LabError, Say, run
+from provision.lab.store import LabError, Say, run_long
 
 COMMANDS = {
     "mmdebstrap": "mmdebstrap",
@@ -60,12 +60,9 @@ def install_requirements(say: Say) -> None:
         raise LabError(f"the lab needs {names}", hint=f"install {names} as root, then repeat")
     say(f"lab: installing {names}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1"}
-    run(["apt-get", "-q", "update"], what="apt-get update", env=env)
-    run(
-        ["apt-get", "-q", "-y", "--no-install-recommends", "install", *lacking],
-        what=f"installing {names}",
-        env=env,
-    )
+    run_long(["apt-get", "-q", "update"], what="apt-get update", say=say, env=env)
+    install = ["apt-get", "-q", "-y", "--no-install-recommends", "install", *lacking]
+    run_long(install, what=f"installing {names}", say=say, env=env)
     still = missing_requirements()
     if still:
         raise LabError(f"still missing after the installation: {' '.join(still)}")

@@ -17,6 +17,8 @@ from provision import TOOL
 from provision.errors import ProvisionError
 
 Say = Callable[[str], None]
+SILENCE = 5.0
+"""Seconds after which whoever waits for a long command hears of it again."""
 
 
 class LabError(ProvisionError):
@@ -90,6 +92,43 @@ def poll(deadline: float, ready: Callable[[], bool], *, every: float = 0.05) -> 
             return False
         time.sleep(every)
     return True
+
+
+def run_long(
+    argv: Sequence[object], *, what: str, say: Say, env: dict[str, str] | None = None
+) -> None:
+    """Run a command that takes long, and say every few seconds how far it is.
+
+    What that is is the last line of its output. Its failure becomes a LabError.
+    """
+    start = time.monotonic()
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as out:
+        output = Path(out.name)
+        process = subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=env,
+        )
+        try:
+            while process.poll() is None:
+                try:
+                    process.wait(SILENCE)
+                except subprocess.TimeoutExpired:
+                    seconds = time.monotonic() - start
+                    at = "".join(_tail(output, 1))
+                    say(f"lab: {what}, {seconds:.0f} s so far{': ' if at else ''}{at}")
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            tail = "\n".join(_tail(output, 8))
+            raise LabError(f"{what} failed (exit {process.returncode}): {tail}")
+
+
+def _tail(output: Path, lines: int) -> list[str]:
+    return output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-lines:]
 
 
 def run(argv: Sequence[object], *, what: str, env: dict[str, str] | None = None) -> str:

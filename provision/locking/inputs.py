@@ -17,6 +17,8 @@ from provision.stack import Stack
 
 ARCH = "x86_64"
 """The one that locks are made for."""
+SEPARATOR = ", "
+"""Between requirements in a lock's header."""
 TITLE = "Made by `invoke lock` from its stack: change that, and lock again."
 
 
@@ -38,7 +40,7 @@ class Inputs:
     def words(self) -> dict[str, str]:
         """Field → what the header says of it."""
         return {
-            "requirements": ", ".join(self.requirements),
+            "requirements": SEPARATOR.join(self.requirements),
             "python": self.python,
             "platform": f"{ARCH} {self.platform}",
             "date": self.date.isoformat(),

@@ -247,6 +247,21 @@ def _keep(action: Action, context: Context) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def _python(action: Action, context: Context) -> None:
+    start = context.log.tell()
+    try:
+        context.run(action["argv"], timeout=1800.0, env=action["env"])
+    except ActionFailed as error:
+        lines = context.since(start).splitlines()
+        causes = [line.strip().removeprefix("cause: ") for line in lines if "cause: " in line]
+        fetched = next((cause for cause in causes if cause.startswith("Failed to download")), "")
+        why = ": ".join(dict.fromkeys(filter(None, [fetched, *causes[-1:]]))) or str(error)
+        raise ActionFailed(
+            f"uv can't fetch a Python: {why}",
+            hint='let the host reach that address, or say `interpreter = "system"` in the stack',
+        ) from error
+
+
 def _unpack(action: Action, context: Context) -> None:
     context.say(f"unpack {action['member']} to {action['path']}")
     with zipfile.ZipFile(io.BytesIO(_blob(action["wheel"]))) as files:
@@ -312,6 +327,12 @@ def _discard(action: Action, context: Context) -> None:
         context.say(f"remove {folder}")
         shutil.rmtree(folder, ignore_errors=True)
         Path(f"{folder}.txt").unlink(missing_ok=True)
+    for path in map(Path, action["beside"]):
+        context.say(f"remove {path}")
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _switch(action: Action, context: Context) -> None:
@@ -335,6 +356,7 @@ ACTIONS: dict[str, Callable[[Action, Context], None]] = {
     "disable": _disable,
     "index": _index,
     "apt": _apt,
+    "python": _python,
     "unpack": _unpack,
     "place": _place,
     "feed": _feed,

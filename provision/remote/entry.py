@@ -7,16 +7,18 @@ bootstrap has already read; the second is the request; `put` has a third.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from provision.remote.command import Failed
-from provision.remote.paths import BLOBS, has, private, replace
+from provision.remote.paths import BLOBS, BOOT_ID, has, private, replace
 
 
 def main(frames: BinaryIO, package: bytes) -> None:
@@ -46,6 +48,8 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
             _say({"lacking": [sha256 for sha256 in request["sha256s"] if not has(sha256)]})
         case "put":
             _put(request["sha256"], _frame(frames))
+        case "get":
+            _get(request)
         case "apply":
             from provision.remote.apply import apply
 
@@ -64,8 +68,11 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
             _say(attempt(request["python"], request["script"], request["trials"]))
         case "history":
             from provision.remote.journal import latest
+            from provision.remote.lock import going_on
 
-            _say({"events": latest(request["runs"])})
+            # Asked first: of a run that ends meanwhile the journal says so.
+            now = {"running": going_on().get("run"), "boot": BOOT_ID.read_text().strip()}
+            _say({"events": latest(request["runs"]), **now})
 
 
 def _simulated(transactions: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -86,6 +93,17 @@ def _say(answer: Mapping[str, Any]) -> None:
 def _frame(frames: BinaryIO) -> bytes:
     length = int.from_bytes(frames.read(8), "big")
     return frames.read(length)
+
+
+def _get(request: Mapping[str, Any]) -> None:
+    try:
+        with Path(request["path"]).open("rb") as file:
+            file.seek(request["from"])
+            content = file.read(request["bytes"])
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise Failed(f"{request['path']}: {error.strerror}") from error
+    _say({"size": size, "content": base64.b64encode(content).decode()})
 
 
 def _put(sha256: str, content: bytes) -> None:

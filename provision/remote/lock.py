@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import time
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from provision.remote.command import Failed
 from provision.remote.paths import ACTIVE, CANCEL, LOCK, RUN, private, replace, secret
 
 PATIENCE = 5.0
 """Seconds to wait for the lock: a probe holds it for an instant while it looks."""
+NAMELESS = 2.0
+"""Seconds within which a run that has the lock says who it is."""
 
 
 def take_lock() -> BinaryIO | None:
@@ -46,6 +50,22 @@ def held() -> bool:
     return False
 
 
+def going_on() -> dict[str, Any]:
+    """What the run that holds the lock says of itself; {} when none does.
+
+    One that is at its end is waited for. Raises Failed when it does not say who it is.
+    """
+    end = time.monotonic() + NAMELESS
+    while held():
+        said = active()
+        if Path(f"/proc/{said.get('pid')}").exists():
+            return said
+        if time.monotonic() > end:
+            raise Failed("a run holds the lock and does not say who it is")
+        time.sleep(0.05)
+    return {}
+
+
 def cancel(run: str, by: str) -> bool:
     """Ask a run to stop before its next change; False when it is not the one going on."""
     if not held() or active().get("run") != run:
@@ -63,7 +83,7 @@ def cancelled(run: str) -> str | None:
 
 
 def active() -> dict[str, Any]:
-    """What the run that goes on says of itself; {} when there is none."""
+    """What the run that goes on, or that was killed last, says of itself; {} when none does."""
     try:
         said: dict[str, Any] = json.loads(ACTIVE.read_text())
     except FileNotFoundError:

@@ -14,8 +14,11 @@ CANCEL = RUN / "cancel.json"
 """Asks the run that it names to stop before its next change."""
 LOG = Path(f"/var/log/{TOOL}")
 JOURNAL = LOG / "journal.jsonl"
+HELD = Path(f"/var/lib/{TOOL}/held")
+"""A file for each package that was held when a transaction began, and is to be held again."""
 BLOBS = Path(f"/var/lib/{TOOL}/blobs")
 """Uploaded files, each named by its sha256."""
+ENVIRONMENTS = Path(f"/opt/{TOOL}/environments")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 KEPT = Path(f"/var/lib/{TOOL}/kept")
 """Packages of the driver before, a folder per version."""

@@ -30,29 +30,31 @@ def seal(release: Path, about: Mapping[str, Any]) -> None:
     """Write down what the release is and what its files are now: only then is it finished."""
     for name in GUARDS:
         replace(release / "bin" / name, GUARD.encode(), 0o755)
-    lines = listing(release)
+    lines, _ = listing(release)
     replace(release / FILES, lines.encode("utf-8", "surrogateescape"), 0o644)
     manifest = json.dumps({**about, "files": _digest(lines)})
     replace(release / MANIFEST, manifest.encode(), 0o644)
 
 
-def listing(release: Path) -> str:
-    """Every file's path, size and time of change, a line each: cheap to take, at every probe.
+def listing(release: Path) -> tuple[str, int]:
+    """Every file's path, size and time of change, a line each; and the bytes of them all.
 
-    What Python itself writes later (__pycache__) and our own two files do not count.
+    Cheap to take, at every probe. What Python itself writes later (__pycache__) and our own two
+    files do not count.
     """
-    return "".join(sorted(_lines(str(release), "")))
+    rows = list(_rows(str(release), ""))
+    return "".join(sorted(line for line, _ in rows)), sum(size for _, size in rows)
 
 
-def intact(release: Path, digest: str | None) -> bool:
-    """Every file is as it was when the release was sealed."""
-    return _digest(listing(release)) == digest
+def intact(lines: str, digest: str | None) -> bool:
+    """Every file is as it was when the release with this listing was sealed."""
+    return _digest(lines) == digest
 
 
 def changes(release: Path) -> list[dict[str, str]]:
     """What differs from the sealed files: path and what became of it."""
     before = _parsed((release / FILES).read_bytes().decode("utf-8", "surrogateescape"))
-    now = _parsed(listing(release))
+    now = _parsed(listing(release)[0])
     return [
         {"path": path.lstrip("/"), "what": _what(before.get(path), now.get(path))}
         for path in sorted(before.keys() | now.keys())
@@ -99,15 +101,15 @@ def _digest(lines: str) -> str:
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _lines(folder: str, below: str) -> Iterator[str]:
+def _rows(folder: str, below: str) -> Iterator[tuple[str, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:
             path = f"{below}/{entry.name}"
             if entry.is_symlink():
-                yield f"{path}\t-> {os.readlink(entry.path)}\n"  # noqa: PTH115 - quick on purpose
+                yield f"{path}\t-> {os.readlink(entry.path)}\n", 0  # noqa: PTH115 - quick
             elif entry.is_dir():
                 if entry.name != "__pycache__":
-                    yield from _lines(entry.path, path)
+                    yield from _rows(entry.path, path)
             elif path not in (f"/{MANIFEST}", f"/{FILES}"):
                 stat = entry.stat()
-                yield f"{path}\t{stat.st_size} {stat.st_mtime_ns}\n"
+                yield f"{path}\t{stat.st_size} {stat.st_mtime_ns}\n", stat.st_size

@@ -17,7 +17,18 @@ from provision.remote.actions import ActionFailed, Context, carry_out
 from provision.remote.command import ENV
 from provision.remote.lock import cancelled, take_lock
 from provision.remote.masked import masked
-from provision.remote.paths import ACTIVE, BOOT_ID, CANCEL, LOG, RUN, private, replace, secret
+from provision.remote.paths import (
+    ACTIVE,
+    BLOBS,
+    BOOT_ID,
+    CANCEL,
+    ENVIRONMENTS,
+    LOG,
+    RUN,
+    private,
+    replace,
+    secret,
+)
 
 EXCERPT = 20
 """Lines of the log that go into the journal when a change fails."""
@@ -49,6 +60,8 @@ def main(folder: str) -> None:
         changes=[change["id"] for change in order["changes"]],
     )
     result = _changes(run, order, folder)
+    if result == "done":
+        _sweep_uploads()
     reboots = result == "done" and any(
         action["do"] == "reboot" for change in order["changes"] for action in change["actions"]
     )
@@ -89,6 +102,19 @@ def _sweep() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _sweep_uploads() -> None:
+    """Remove what was uploaded for this round or for feeds that are gone.
+
+    Others that were planned meanwhile are stale: they upload anew what they need. What is being
+    uploaded still has another name.
+    """
+    links = ENVIRONMENTS.glob("*/feed/*/*")
+    needed = {link.readlink().name for link in links if link.is_symlink()}
+    for blob in BLOBS.glob("[!.]*"):
+        if blob.name not in needed:
+            blob.unlink()
+
+
 def _stopped(run: str, before: str) -> bool:
     """Whether somebody asked this run to stop, which the journal then says."""
     if by := cancelled(run):
@@ -115,6 +141,8 @@ def _change(run: str, change: Mapping[str, Any], context: Context) -> str:
             elif _stopped(run, change["id"]):
                 return "cancelled"
     except Exception as error:  # noqa: BLE001 - whatever happened belongs into the journal
+        if _stopped(run, change["id"]):  # what takes long looks for such a request itself
+            return "cancelled"
         reason = (
             str(error) if isinstance(error, ActionFailed) else f"{type(error).__name__}: {error}"
         )

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from provision import TOOL
 from provision.errors import ProvisionError
-from provision.plan import Plan, Round, change_data
+from provision.plan import Plan, Round
 from provision.report.actions import action_lines
 from provision.report.live import Progress
 from provision.report.plain import Screen, plain, plain_json
@@ -157,6 +157,8 @@ class Report:
                 self._line(host, "✓", "green", f"{event['id']}  {event['seconds']:.1f} s")
             case "failed":
                 self._line(host, "✗", "red", f"{event['id']}: {event['reason']}")
+            case "building" if event["kept"] or (event["now"] and not self._console.is_terminal):
+                self._line(host, "…", "cyan", event["text"])
             case "stale":
                 self.say(host, "another run came in between: planning anew")
             case "fetching":
@@ -188,19 +190,10 @@ class Report:
             table.add_row(row.host, Text(said, style), f"{row.seconds:.1f} s")
         self._console.print(table)
 
-    def differences(self, host: str, saved: Mapping[str, Any], fresh: Plan) -> None:
-        """How a saved plan and a fresh one differ."""
+    def differences(self, host: str, rows: Mapping[str, str]) -> None:
+        """How a saved plan and a fresh one differ, by change."""
         self.say(host, "the host gives another plan than the saved one; nothing was done", "red")
-        before = {change["id"]: change["actions"] for change in next(iter(saved["rounds"]), [])}
-        now = {c.id: change_data(c)["actions"] for c in fresh.now.changes}
-        for name in sorted(before.keys() | now.keys()):
-            if before.get(name) == now.get(name):
-                continue
-            where = "in both, with other actions"
-            if name not in now:
-                where = "in the saved plan alone"
-            elif name not in before:
-                where = "in the fresh plan alone"
+        for name, where in rows.items():
             self._line(host, "≠", "red", f"{name}: {where}")
 
     def cost(self, host: str, cost: Cost) -> None:

@@ -15,6 +15,7 @@ from provision.plan import (
     Keep,
     Keyring,
     Place,
+    Python,
     Reboot,
     Remove,
     Run,
@@ -44,7 +45,7 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
             ]
         case Remove():
             return [f"remove {action.path}"]
-        case Run():
+        case Run() | Python():
             env = [f"{name}={value}" for name, value in action.env.items()] if whole else []
             return ["$ " + " ".join([*env, *action.argv])]
         case Keyring():
@@ -69,7 +70,7 @@ def action_lines(action: Action, *, whole: bool) -> list[str]:
         case Intact():
             return [f"hold {action.release} to what it was when it was sealed"]
         case Discard():
-            return [f"remove {release}" for release in action.releases]
+            return [f"remove {path}" for path in (*action.releases, *action.beside)]
         case Switch():
             return [f"point {action.link} to {action.target}"]
         case Reboot():

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from provision.history import Past, Step
+from provision.history import DIED, GOING_ON, Past, Step
 from provision.report.plain import plain
 
-STYLES = {"done": "green", "failed": "red", "cancelled": "yellow", "stale": "dim"}
+STYLES = {"done": "green", "failed": "red", DIED: "red", GOING_ON: "cyan", "stale": "dim"}
 MARKS = {"done": "✓", "failed": "✗"}
 
 
@@ -24,17 +24,18 @@ def lines(past: Past, *, whole: bool) -> Iterator[Text]:
     )
     if whole:
         for step in past.steps:
-            yield from _step(step)
+            yield from _step(step, past.result)
         begun = {step.id for step in past.steps}
         for name in past.changes:
             if name not in begun:
                 yield Text(f"    {plain(name)}: not begun", "dim")
 
 
-def _step(step: Step) -> Iterator[Text]:
+def _step(step: Step, end: str) -> Iterator[Text]:
     mark = MARKS.get(step.result, "…")
     seconds = "" if step.seconds is None else f"  {step.seconds:.1f} s"
-    reason = f": {step.reason}" if step.reason else "" if step.result == "done" else ": no end"
+    open_ = f": {GOING_ON if end == GOING_ON else 'no end'}" if step.result == "begun" else ""
+    reason = f": {step.reason}" if step.reason else open_
     style = STYLES.get(step.result, "yellow")
     yield Text.assemble("  ", (mark, style), f" {plain(step.id + reason)}{seconds}")
     for line in step.log:
@@ -43,11 +44,14 @@ def _step(step: Step) -> Iterator[Text]:
 
 def _result(past: Past) -> str:
     stopped = next((step.id for step in past.steps if step.result != "done"), "")
+    where = f" at {stopped}" if stopped else ""
     match past.result:
-        case "failed":
-            return f"failed at {stopped}"
+        case "failed" | "going on":
+            return past.result + where
+        case "died" if past.restarted:
+            return f"died{where}: it was killed or the host went down, and was restarted since"
+        case "died":
+            return f"died{where}: it was killed"
         case "cancelled":
             return f"cancelled by {past.by}"
-        case "no end":
-            return f"no end, in {stopped}" if stopped else "no end"
     return f"{past.result}, restarted" if past.reboot else past.result

@@ -74,6 +74,8 @@ class Progress:
                     line.output = plain(event["line"])
                 case "waiting":
                     line.output = plain(event["reason"])
+                case "building":
+                    line.output = plain(event["text"])
                 case "change":
                     self._lines[host] = Line(step=plain(event["id"]))
                 case name if name in STEPS:

@@ -48,7 +48,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         for name, version in lacking.items()
         if not _offered(apt, name, version) and not apt_packages.kept(facts, name, version)
     ]
-    read = bool(apt.policy) and all(apt.fresh.get(uri) for uri in apt.sources)
+    read = all(apt.fresh.get(uri) for uri in apt.sources)
     if not unseen or read:
         return []
     repository = apt_source.repository(want, known(facts.os, "os")).url.rstrip("/")

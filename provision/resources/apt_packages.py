@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from provision import TOOL
 from provision.facts import Dpkg, Facts, Package, Simulation, Unknown
 from provision.plan import Action, Apt, Change, Json, Remove, Run, Stage, Write
 from provision.promises import UNSEEN
+from provision.remote import paths
 from provision.resources.known import NotKnown, known
 
 Wanted = Mapping[str, str | None]
@@ -28,7 +28,7 @@ INSTALL = (
 )
 REINSTALL = (*INSTALL, "--reinstall")
 CHANGE_HELD = "--allow-change-held-packages"
-HELD = f"/var/lib/{TOOL}/held"
+HELD = str(paths.HELD)
 """A file named after each package that is to be held again: see `holds`."""
 RESERVE = 512 * 2**20
 """Bytes that stay free: apt counts files, not what scripts write, modules and an initrd for one."""
@@ -76,8 +76,8 @@ def packages_change(
         return _marked(resource, stage, dpkg, wanted)
     files = _available(lacking, facts)
     apt = asked(facts, _argv(lacking, gone, dpkg, files))
-    held = _held(lacking, dpkg)
-    noted, then = _holding(held)
+    held = _held({**lacking, **(apt.install or {})}, dpkg)
+    noted, then = holding(held)
     follow = [name for name in lacking if name not in wanted and _auto(dpkg, name)]
     then += (Run(argv=("apt-mark", "auto", *follow)),) if follow else ()
     afterwards: dict[str, Any] = {
@@ -135,9 +135,9 @@ def reinstalled(
 ) -> Change:
     """The change that unpacks packages anew, whose files or products are damaged."""
     dpkg = known(facts.dpkg, "dpkg")
-    held = _held(names, dpkg)
-    noted, then = _holding(held)
-    apt = asked(facts, (*REINSTALL, *([CHANGE_HELD] if held else []), *names))
+    option = [CHANGE_HELD] if _held(names, dpkg) else []
+    apt = asked(facts, (*REINSTALL, *option, *names))
+    noted, then = holding(_held({**dict.fromkeys(names), **(apt.install or {})}, dpkg))
     return Change(
         resource=resource,
         subject=subject,
@@ -154,8 +154,11 @@ def _held(names: Iterable[str], dpkg: Dpkg) -> list[str]:
     return [name for name in names if (package := there(dpkg, name)) and package.hold]
 
 
-def _holding(held: list[str]) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
-    """What comes before and after a transaction with these packages: dpkg forgets their holds."""
+def holding(held: list[str]) -> tuple[tuple[Action, ...], tuple[Action, ...]]:
+    """What comes before and after a transaction with these packages: dpkg forgets their holds.
+
+    Also those that apt moves along: told to change one that is held, it takes others, too.
+    """
     if not held:
         return (), ()
     notes = [f"{HELD}/{name}" for name in held]

@@ -1,18 +1,19 @@
 """What would fail later, said before anything changes. Changes nothing itself.
 
-Reads os, compilers, gpus, pci, driver, secure_boot, dpkg, disks. Each rule gives a blocked change:
-which host property, why it can't work, what to do.
+Reads os, compilers, gpus, pci, driver, secure_boot, dpkg, environments, disks. Each rule gives a
+blocked change: which host property, why it can't work, what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from provision import compatibility
 from provision.facts import Absent, Facts
 from provision.plan import Change, Stage
-from provision.resources import apt_packages, apt_source, driver, toolkits
+from provision.resources import apt_packages, apt_source, driver, environment, toolkits
 from provision.resources.known import NotKnown, known
 from provision.want import Want
 
@@ -116,17 +117,29 @@ def _secure_boot(want: Want, facts: Facts) -> Iterator[NotKnown]:
 
 
 def _space(want: Want, facts: Facts) -> Iterator[NotKnown]:
-    if not apt_packages.missing(toolkits.expected(want, facts), known(facts.dpkg, "dpkg")):
+    """Of the stack's figures for packages the largest counts for a whole file system."""
+    packages = apt_packages.missing(toolkits.expected(want, facts), known(facts.dpkg, "dpkg"))
+    figures = want.stack.system.space if packages else {}
+    releases: list[tuple[str, float, str]] = []
+    with suppress(NotKnown):  # which is said where the environment is planned
+        releases = list(environment.room(want, facts))
+    if not (figures or releases):
         return
     disks = known(facts.disks, "disks")
-    needs = {mount: gib for mount, gib in want.stack.system.space.items() if mount in disks}
-    # Of mounts that share their room the largest figure counts: it is meant for all of them.
-    largest = {disks[mount].device: mount for mount in sorted(needs, key=needs.__getitem__)}
-    for mount in largest.values():
-        disk, gib = disks[mount], needs[mount]
-        if disk.free < gib * 2**30:
+    root = min(disks)
+    mounts: dict[int, list[str]] = {}
+    for mount in sorted(disks):
+        mounts.setdefault(disks[mount].device, []).append(mount)
+    for device, shared in mounts.items():
+        parts = [(gib, "packages") for mount, gib in figures.items() if mount in shared]
+        parts = [max(parts)] if parts else []
+        parts += [(g, f) for m, g, f in releases if disks.get(m, disks[root]).device == device]
+        mount, gib = shared[0], sum(gib for gib, _ in parts)
+        free = disks[mount].free
+        if free < gib * 2**30:
+            what = ", ".join(f"{gib:.3g} for {what}" for gib, what in parts)
             yield NotKnown(
-                f"{mount} has {disk.free / 2**30:.1f} GiB free, {gib:g} GiB are needed",
+                f"{mount} has {free / 2**30:.1f} GiB free, {gib:.3g} GiB are needed: {what}",
                 subject=mount,
                 hint=f"make space on {mount}, for example: {SPACE.get(mount, 'apt-get clean')}",
             )

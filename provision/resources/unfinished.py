@@ -11,7 +11,7 @@ from typing import Any
 from provision.facts import Facts
 from provision.plan import Change, Stage
 from provision.promises import UNSEEN
-from provision.resources.apt_packages import INSTALL, asked
+from provision.resources.apt_packages import INSTALL, asked, holding
 from provision.resources.dpkg import cut_short, unconfigured
 from provision.resources.known import known
 from provision.want import Want
@@ -38,6 +38,8 @@ def plan(want: Want, facts: Facts) -> list[Change]:
         *(("--reinstall", *torn) if torn else ()),
     )
     apt = asked(facts, (*INSTALL, *options))
+    moved = {**packages, **(apt.install or {})}
+    noted, again = holding([n for n in moved if (p := dpkg.packages.get(n)) and p.hold])
     then = {name: new for name, (_, new) in (apt.install or {}).items()}
     whole = {
         name: {
@@ -56,7 +58,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
             before=", ".join(f"{name} {package.status}" for name, package in packages.items()),
             after=", ".join(f"{name} {package['version']}" for name, package in whole.items()),
             why="dpkg was killed while it unpacked them; apt installs nothing beside that",
-            actions=(apt,),
+            actions=(*noted, apt, *again),
             makes={"dpkg": {"packages": configured | whole | dict.fromkeys(apt.remove)}},
         )
     ]

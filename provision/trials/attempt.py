@@ -7,7 +7,7 @@ from provision.checks import active
 from provision.errors import ProvisionError
 from provision.facts import Facts, WrongFacts
 from provision.facts.trials import Trials, parse
-from provision.resources.environment import interpreter
+from provision.resources.environment import python_with
 from provision.target import Target
 
 
@@ -22,7 +22,7 @@ def attempt(target: Target, facts: Facts, python: str = "") -> Trials:
             f"{name}: GPUs are in use by {', '.join(users)}, and active checks would disturb that",
             hint="stop it first, or verify without --active",
         )
-    chosen = python or interpreter(facts, "torch")
+    chosen = python or python_with(facts, "torch")
     if not chosen:
         raise ProvisionError(
             f"{name}: no environment there has torch", hint="name an interpreter: --python PATH"

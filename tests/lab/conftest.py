@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,12 @@ LAYER = "t-finished"
 def _a_lab_can_stand_here():
     if reason := lab.unavailable():
         pytest.skip(f"no lab host can stand here: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _an_interruption_interrupts():
+    """A shell that starts the tests in the background has them ignore SIGINT, and all below."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

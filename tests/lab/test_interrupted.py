@@ -222,7 +222,7 @@ def test_a_torn_line_of_the_journal_stops_nothing(trial):
     with journal.open("r+b") as file:
         file.truncate(journal.stat().st_size - 20)
     before = history(there)
-    assert before[-1]["result"] == "no end"
+    assert before[-1]["result"] == "died"
     there.mess(KINDS["pin"].disk)
     assert there.run("provision")[0] == 0
     after = history(there)

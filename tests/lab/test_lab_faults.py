@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from provision import lab
+from provision.lab.record import Record
+from tests.lab.command import wait_for
 from tests.lab.test_lab_host import Guest
 
 NAME = "x-lab-faults"
@@ -52,6 +56,28 @@ def test_a_crash_kills_all_at_once_and_keeps_what_was_written(guest: Guest) -> N
     lab.up(lab.LabSpec(name=NAME, layer=guest.host.layer), say=lambda _: None)
     assert guest.boot_id() not in ("", before)
     assert guest.out("ls /root") == "kept"
+
+
+@pytest.mark.parametrize(
+    "down", [False, True], ids=["its supervisor was killed", "it was shut down"]
+)
+def test_a_host_that_nothing_runs_is_booted_again_and_whoever_asked_is_told(
+    guest: Guest, down: bool
+) -> None:
+    guest.out("touch /root/before")
+    before = guest.boot_id()
+    record = Record.find(NAME)
+    assert record is not None
+    if down:
+        lab.down(NAME)
+    else:
+        os.kill(record.supervisor, signal.SIGKILL)
+        wait_for(lambda: not record.running, "the supervisor's end")
+    said: list[str] = []
+    lab.up(lab.LabSpec(name=NAME, layer=guest.host.layer), say=said.append)
+    assert any("what ran it was killed" in line for line in said) is not down
+    assert guest.boot_id() not in ("", before)
+    assert "before" in guest.out("ls /root")
 
 
 def test_what_was_chosen_in_the_boot_menu_counts_once(guest: Guest) -> None:

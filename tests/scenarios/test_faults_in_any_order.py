@@ -6,6 +6,7 @@ The host is simulated on facts: what a change promises becomes true when it is c
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from provision.facts import Os, WrongFacts
 from provision.facts import parse as parse_facts
 from provision.plan import Write
 from provision.promises import UNSEEN, merge
+from provision.remote.paths import HELD
 from provision.resources import apt_index, apt_source
 from tests.scenarios import drift, scenario
 from tests.steady import steady
@@ -51,9 +53,14 @@ class Machine:
 
     def tear(self, change):
         """The change is cut off in its transaction: what is unpacked has lost its hold, too."""
+        noted = set(self.raw["facts"]["dpkg"]["value"]["noted"])
         for action in change.actions:
             if not isinstance(action, Write):
                 break
+            if Path(action.path).parent == HELD:
+                noted.add(Path(action.path).name)
+                self.raw = merge(self.raw, {"dpkg": {"noted": sorted(noted)}})
+                continue
             digest = hashlib.sha256(action.content.encode()).hexdigest()
             there = {action.path: {"sha256": digest, "mode": action.mode}}
             self.raw = merge(self.raw, {"files": there})

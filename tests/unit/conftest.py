@@ -19,7 +19,6 @@ from sshd import Server, new_key
 from provision import follow, inventory
 from provision.commands import hosts as commands
 from provision.remote import actions, apply, journal, lock, paths, runner
-from provision.remote.collectors import run as run_collector
 from provision.target import Target
 from provision.transport import ssh as ssh_module
 from provision.transport import sudo
@@ -93,8 +92,10 @@ def places(tmp_path, monkeypatch):
         CANCEL=tmp_path / "run" / "cancel.json",
         LOG=tmp_path / "log",
         JOURNAL=tmp_path / "log" / "journal.jsonl",
+        BLOBS=tmp_path / "blobs",
+        ENVIRONMENTS=tmp_path / "environments",
     )
-    for module in (paths, apply, journal, lock, runner, run_collector):
+    for module in (paths, apply, journal, lock, runner):
         for name, path in vars(moved).items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, path)

@@ -107,7 +107,11 @@ CASES = {
             {"disks": {"/": {"free": 2**30}}},
             {"dpkg": {"packages": {"cuda-toolkit-13-1": None}}},
         ),
-        (1, ["h: preflight:/: / has 1.0 GiB free, 20 GiB are needed"], "apt-get clean"),
+        (
+            1,
+            ["h: preflight:/: / has 1.0 GiB free, 20 GiB are needed: 20 for packages"],
+            "apt-get clean",
+        ),
     ),
     "a host without a GPU": (
         ("host", {"pci": []}),

@@ -211,7 +211,7 @@ CASES = {
         (2, ["none.json: can't be read as a plan", "No such file"], "invoke plan --output"),
     ),
     "an option for a plan file": (
-        ("invoke", "apply", "--json"),
+        ("invoke", "apply", "--output"),
         (2, ["apply takes a plan file"], "invoke --help apply"),
     ),
     "an option that is misspelt": (

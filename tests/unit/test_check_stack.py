@@ -68,6 +68,23 @@ def test_a_stack_that_can_t_work_ends_3(capsys, monkeypatch):
     assert "1 violated" in out
 
 
+@pytest.mark.parametrize(
+    ("interpreter", "row"),
+    [
+        ("system", "the host's /usr/bin/python3 is 3.11.2 (the system's, as the stack says: "),
+        ("managed", "uv is to fetch Python 3.13 (uv's, as the stack says: "),
+    ],
+)
+def test_whose_python_it_is_is_told_with_the_reason(hosts, capsys, monkeypatch, interpreter, row):
+    real = stack.load("lab")
+    main = real.environment["main"].model_copy(update={"interpreter": interpreter})
+    changed = real.model_copy(update={"environment": {"main": main}})
+    monkeypatch.setattr(stack, "load", lambda name: changed)
+    hosts(a=probed())
+    assert check("a") == 0
+    assert f"locked for Python >=3.11,<3.14; {row}" in capsys.readouterr().out
+
+
 def test_with_a_host_it_is_its_own_stack_and_one_question(hosts, capsys):
     asked = hosts(a=probed())
     assert check("a", json=True) == 0

@@ -1,5 +1,7 @@
 """What checks say of environments: against the lock, against the seal, and in Numba's words."""
 
+import dataclasses
+
 import pytest
 from samples import ABSENT, TIMEOUT, WANT, raw, seen
 
@@ -34,6 +36,16 @@ def test_an_environment_as_locked_and_as_sealed():
         (f"main {RELEASE}", "as sealed", True),
         ("main", "2.2.6", True),
     ]
+
+
+def test_an_environment_on_uv_s_python_is_held_to_that_one_s_rows(monkeypatch):
+    asked = []
+    main = WANT.stack.environment["main"].model_copy(update={"interpreter": "managed"})
+    stack = WANT.stack.model_copy(update={"environment": {"main": main}})
+    lock = stack.locks["main"]
+    monkeypatch.setattr(type(lock), "versions", lambda self, python: asked.append(python) or {})
+    checks.check(dataclasses.replace(WANT, stack=stack), seen(), planner.plan("h", WANT, raw()))
+    assert "3.13.0" in asked
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ QUERY = {
     "policy": ["dpkg"],
     "files": ["/etc/hostname", "/none"],
     "units": ["ssh.service"],
-    "environments": {"main": "/none"},
+    "environments": {"main": {"root": "/none", "wanted": []}},
     "uv": ["/none"],
     "compilers": ["gcc", "none"],
     "mounts": ["/"],

@@ -30,9 +30,9 @@ def root(tmp_path):
     return tmp_path
 
 
-def described(root):
+def described(root, wanted=("abc",)):
     """What the controller makes of it."""
-    return accepted("environments", {"main": environments.describe(root)})["main"]
+    return accepted("environments", {"main": environments.describe(root, wanted)})["main"]
 
 
 def site(root):
@@ -40,7 +40,8 @@ def site(root):
 
 
 def test_environments(root):
-    asked = {"environments": {"main": str(root), "other": str(root / "none")}}
+    roots = {"main": str(root), "other": str(root / "none")}
+    asked = {"environments": {n: {"root": one, "wanted": ["abc"]} for n, one in roots.items()}}
     assert accepted("environments", environments.collect(asked)) == {
         "main": facts.Environment(
             release="abc-2",
@@ -52,6 +53,9 @@ def test_environments(root):
             distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
             moved={},
             broken=None,
+            older={},
+            sizes={"abc-2": 2 * len(release.GUARD)},
+            stored=[],
             releases={"abc-1": None, "abc-2": "2023-11-14T22:13:20.000Z"},
         ),
         "other": None,
@@ -123,7 +127,7 @@ def test_what_numba_says_of_another_numpy(root):
 def test_a_release_without_python(root):
     (root / "current/lib").rename(root / "current/library")
     with pytest.raises(Failed, match="has no Python"):
-        environments.describe(root)
+        environments.describe(root, [])
 
 
 def test_the_manifest_is_json_that_names_what_joined(root):
@@ -135,7 +139,7 @@ def test_a_current_that_is_no_link_is_told_with_what_to_do(root):
     (root / "current").unlink()
     (root / "current").mkdir()
     with pytest.raises(Failed, match="current is no link to a release: move it away"):
-        environments.describe(root)
+        environments.describe(root, [])
 
 
 def test_a_current_that_leads_elsewhere_is_no_release_of_ours(root):
@@ -144,3 +148,44 @@ def test_a_current_that_leads_elsewhere_is_no_release_of_ours(root):
     found = described(root)
     assert (found.release, found.lock) == (None, None)
     assert "abc-2" in found.releases
+
+
+def test_what_releases_are_made_from_is_told(root):
+    for name in ("locks/00ff.txt", "wheels/1111/a.whl", "feed/00ff/a.whl", "feed/00fe/a.whl"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    assert described(root).stored == ["feed/00fe", "feed/00ff", "locks/00ff.txt", "wheels/1111"]
+
+
+@pytest.fixture
+def older(root):
+    """The older release was finished, too, from another lock."""
+    folder = root / "releases/abc-1"
+    (folder / "bin").mkdir()
+    release.seal(folder, {"lock": "00fe", "wheels": {}, "python": "3.11.2"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("wanted", "touched", "intact"),
+    [(["abc"], None, None), (["abd"], None, True), ([], None, True), (["abc"], "current", True)],
+    ids=["the current one is as asked", "another is", "for a rollback", "it was changed"],
+)
+def test_the_others_files_are_looked_at_where_the_current_one_is_not_as_asked(
+    root, older, wanted, touched, intact
+):
+    if touched:
+        (root / touched / "late.py").touch()
+    assert described(root, wanted).older == {
+        "abc-1": facts.Sealed(lock="00fe", wheels={}, python="3.11.2", intact=intact)
+    }
+    (older / "late.py").touch()
+    assert described(root, wanted).older["abc-1"].intact is (False if intact else None)
+
+
+def test_where_none_is_current_all_others_are_looked_at(root, older):
+    (root / "current").unlink()
+    assert {name: one.intact for name, one in described(root).older.items()} == {
+        "abc-1": True,
+        "abc-2": True,
+    }

@@ -23,7 +23,7 @@ def package(status, version="590.48.01-1", **marks):
 
 def test_dpkg_status():
     packages = dpkg.parse_status(capture("dpkg-status-half-configured.txt"), {"adduser", "nothing"})
-    value = accepted("dpkg", {"interrupted": False, "packages": packages})
+    value = accepted("dpkg", {"interrupted": False, "packages": packages, "noted": []})
     assert value.packages == {
         "adduser": package("installed", "3.134"),
         "libnvidia-ml1": package("installed"),
@@ -45,7 +45,7 @@ def test_dpkg_status_that_is_cut_short():
     ("status", "seen"),
     [
         ("install ok installed", None),
-        ("hold ok installed", None),
+        ("hold ok installed", package("installed", "1.0", hold=True)),
         ("deinstall ok config-files", None),
         ("purge ok not-installed", None),
         ("install ok unpacked", package("unpacked", "1.0")),
@@ -59,7 +59,7 @@ def test_dpkg_status_that_is_cut_short():
 def test_a_package_of_somebody_else_s_is_seen_where_its_state_does_not_last(status, seen):
     text = f"{DPKG}\n\nPackage: tree\nStatus: {status}\nArchitecture: amd64\nVersion: 1.0\n"
     found = dpkg.parse_status(text, ())
-    value = accepted("dpkg", {"interrupted": False, "packages": found})
+    value = accepted("dpkg", {"interrupted": False, "packages": found, "noted": []})
     assert value.packages == ({"tree": seen} if seen else {})
 
 
@@ -77,6 +77,7 @@ def admin(tmp_path, monkeypatch):
     (tmp_path / "updates").mkdir()
     monkeypatch.setattr(dpkg, "ADMIN", tmp_path)
     monkeypatch.setattr(dpkg, "EXTENDED", tmp_path / "none")
+    monkeypatch.setattr(dpkg, "HELD", tmp_path / "held")
     nvidia = "Package: nvidia-open\nStatus: install ok installed\nVersion: 590.48.01-1\n"
     (tmp_path / "status").write_text(f"{DPKG}\n\n{nvidia}\n")
     return tmp_path
@@ -85,7 +86,9 @@ def admin(tmp_path, monkeypatch):
 def test_a_dpkg_that_was_not_interrupted(admin):
     (admin / "updates" / "tmp.i").write_text("#padding\n")
     value = accepted("dpkg", dpkg.collect({"packages": []}))
-    assert value == facts.Dpkg(interrupted=False, packages={"nvidia-open": package("installed")})
+    assert value == facts.Dpkg(
+        interrupted=False, packages={"nvidia-open": package("installed")}, noted=[]
+    )
 
 
 def test_an_interrupted_dpkg_s_journal_counts(admin):
@@ -94,7 +97,23 @@ def test_an_interrupted_dpkg_s_journal_counts(admin):
     (admin / "updates" / "0001").write_text(REMOVED)
     value = accepted("dpkg", dpkg.collect({"packages": []}))
     half = package("half-installed", "1.0", reinstreq=True)
-    assert value == facts.Dpkg(interrupted=True, packages={"tree": half})
+    assert value == facts.Dpkg(interrupted=True, packages={"tree": half}, noted=[])
+
+
+def test_whose_holds_were_to_be_restored(admin):
+    """Whoever they belong to, as long as they are there; and nothing else that lies there."""
+    others = [
+        f"Package: {name}\nStatus: install ok installed\nArchitecture: {arch}\nVersion: 1.0\n"
+        for name, arch in (("tree", "amd64"), ("wine", "i386"), ("vim", "amd64"))
+    ]
+    with (admin / "status").open("a") as status:
+        status.write("\n".join(others))
+    (admin / "held").mkdir()
+    for name in ("tree", "wine:i386", "gone", "nvidia-open", ".tree.new"):
+        (admin / "held" / name).touch()
+    value = accepted("dpkg", dpkg.collect({"packages": []}))
+    assert value.noted == ["nvidia-open", "tree", "wine:i386"]
+    assert value.packages.keys() == {"nvidia-open", "tree", "wine:i386"}
 
 
 def test_no_dpkg(tmp_path, monkeypatch):

@@ -4,7 +4,20 @@ import dataclasses
 import json
 
 import pytest
-from samples import DONE, END, RECORDED, START, WANT, events, probed, raw
+from samples import (
+    BAD_END,
+    CHANGE,
+    DONE,
+    END,
+    FAILED,
+    RECORDED,
+    START,
+    WANT,
+    events,
+    output,
+    probed,
+    raw,
+)
 
 from provision import baseline, wire
 from provision.commands import hosts as commands
@@ -18,6 +31,7 @@ pytestmark = pytest.mark.usefixtures("an_inventory")
 FINISHED = probed()
 WITHOUT_FILE = probed({"files": {nouveau.PATH: None}})
 COLD = probed({"units": {"nvidia-persistenced.service": {"active": "failed"}}})
+UNLOADED = probed({"nvml": {"exit": 18, "driver": None}})
 RUN = events(START, DONE, END)
 UNREACHABLE = TransportError("no route", hint="look at the cable")
 
@@ -26,8 +40,8 @@ def plan(*names, groups=(), json=False, verbose=False, output=None):
     return commands.plan(names, groups, json=json, verbose=verbose, output=output, accept_new=False)
 
 
-def provision(*names):
-    return commands.provision(names, (), verbose=False, accept_new=False)
+def provision(*names, json=False):
+    return commands.provision(names, (), json=json, verbose=False, accept_new=False)
 
 
 def verify(*names, groups=(), json=False):
@@ -108,13 +122,49 @@ def test_provision_ends_with_checks_on_the_last_look_and_the_cost(hosts, capsys)
 
 
 def test_provision_ends_3_when_a_check_finds_something(hosts, monkeypatch):
-    hosts(a=[probed({"nvml": {"exit": 18, "driver": None}})])
+    hosts(a=[UNLOADED])
     assert provision("a") == 3
 
 
 def test_provision_ends_1_when_a_round_fails(hosts):
     hosts(a=[WITHOUT_FILE, [json.dumps({"run": "r1", "event": "lost"})]])
     assert provision("a") == 1
+
+
+def test_what_was_done_as_data(hosts, capsys):
+    hosts(a=[WITHOUT_FILE, events(START, CHANGE, output("x"), DONE, END), FINISHED], b=[UNLOADED])
+    assert provision("a", "b", json=True) == 3
+    out, err = capsys.readouterr()
+    data = json.loads(out)
+    (run,) = data["a"]["runs"]
+    (step,) = run["steps"]
+    assert (run["run"], run["result"], run["who"], run["reboot"]) == ("r1", "done", "me", False)
+    assert (step["id"], step["result"], step["seconds"]) == ("a", "done", 0.1)
+    assert (data["a"]["restarts"], data["a"]["awaited"]) == (0, [])
+    assert {row["ok"] for row in data["a"]["findings"]} == {True}
+    assert {row["id"] for row in data["b"]["findings"] if not row["ok"]} == {"driver.nvml"}
+    assert "checks as expected" in err
+
+
+def test_what_was_done_before_a_failure_stands_beside_it(hosts, capsys):
+    hosts(a=[WITHOUT_FILE, events(START, CHANGE, FAILED, BAD_END)], b=["hello"])
+    assert provision("a", "b", json=True) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["a"]["error"] == "a: a: sh exits 1"
+    (step,) = data["a"]["runs"][0]["steps"]
+    assert (step["result"], step["reason"], step["log"]) == (
+        *("failed", "sh exits 1"),
+        ["$ sh", "oops"],
+    )
+    assert data["b"].keys() == {"runs", "restarts", "error", "hint"}
+    assert (data["b"]["runs"], data["b"]["restarts"]) == ([], 0)
+
+
+def test_a_run_that_was_lost_has_died(hosts, capsys):
+    hosts(a=[WITHOUT_FILE, events({**START, "boot": "x"}, CHANGE, {"event": "lost"})])
+    assert provision("a", json=True) == 1
+    (run,) = json.loads(capsys.readouterr().out)["a"]["runs"]
+    assert (run["result"], run["restarted"], run["steps"][0]["result"]) == ("died", False, "begun")
 
 
 def test_what_is_awaited_ends_provision_with_0_and_verify_with_3(hosts):
@@ -262,17 +312,28 @@ def test_trials_of_another_shape_are_the_host_s_fault(hosts, capsys):
 GOES_ON = probed({"files": {nouveau.PATH: None}}, run="theirs")
 
 
+def cancel(*names, json=False):
+    return runs.cancel(names, (), json=json)
+
+
 def test_the_run_that_goes_on_is_asked_to_stop(hosts, capsys):
     hosts(a=[GOES_ON, '{"cancelled": true}'])
-    assert runs.cancel(["a"], ()) == 0
+    assert cancel("a") == 0
     assert capsys.readouterr().out == "a  run theirs stops before its next change\n"
 
 
 @pytest.mark.parametrize("answers", [[FINISHED], [GOES_ON, '{"cancelled": false}']])
 def test_a_host_without_a_run_has_none_to_stop(hosts, capsys, answers):
     hosts(a=answers)
-    assert runs.cancel(["a"], ()) == 0
+    assert cancel("a") == 0
     assert capsys.readouterr().out == "a  no run is going on\n"
+
+
+def test_which_runs_were_asked_to_stop_as_json(hosts, capsys):
+    hosts(a=[GOES_ON, '{"cancelled": true}'], b=[FINISHED])
+    assert cancel("a", "b", json=True) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data == {"a": {"cancelled": "theirs"}, "b": {"cancelled": None}}
 
 
 def test_whoever_looks_is_told_of_the_run_that_goes_on(hosts, capsys):
@@ -292,12 +353,12 @@ def history(*names, run="", json=False):
 
 
 def test_what_was_done_as_json(hosts, capsys):
-    hosts(a=[json.dumps({"events": JOURNAL})], b=['{"events": []}'])
+    hosts(a=[json.dumps({"events": JOURNAL, "running": "r1"})], b=['{"events": []}'])
     assert history("a", "b", json=True) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["b"] == []
     (run,) = data["a"]
-    assert (run["run"], run["result"], run["steps"][0]["id"]) == ("r1", "no end", "a")
+    assert (run["run"], run["result"], run["steps"][0]["id"]) == ("r1", "going on", "a")
 
 
 @pytest.mark.parametrize(("run", "shown"), [("", 0), ("r1", 1)])
@@ -305,7 +366,7 @@ def test_what_was_done_for_people(hosts, capsys, run, shown):
     hosts(a=[json.dumps({"events": JOURNAL})])
     assert history("a", run=run) == 0
     out = capsys.readouterr().out
-    assert "no end, in a" in out
+    assert "died at a: it was killed" in out
     assert out.count("… a: no end") == shown
 
 

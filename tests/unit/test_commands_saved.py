@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from samples import BAD_END, DONE, END, FAILED, START, events, probed
+from samples import BAD_END, CHANGE, DONE, END, FAILED, START, events, probed
 
 from provision.commands import hosts as commands
 from provision.resources import nouveau
@@ -19,8 +19,8 @@ def plan(*names, json=False, output=None):
     return commands.plan(names, (), json=json, verbose=False, output=output, accept_new=False)
 
 
-def apply(file, *, wait=False):
-    return commands.apply(file, verbose=False, wait=wait)
+def apply(file, *, json=False, wait=False):
+    return commands.apply(file, json=json, verbose=False, wait=wait)
 
 
 def blocked():
@@ -64,6 +64,24 @@ def test_a_saved_plan_is_not_carried_out_when_the_host_gives_another(saved, host
     )
     assert apply(saved) == 3
     assert "dpkg:dpkg: in the fresh plan alone" in capsys.readouterr().out
+
+
+def test_what_was_done_of_a_saved_plan_as_json(saved, hosts, capsys):
+    hosts(a=[WITHOUT_FILE, events(START, CHANGE, DONE, END), FINISHED])
+    assert apply(saved, json=True) == 0
+    data = json.loads(capsys.readouterr().out)["a"]
+    (run,) = data["runs"]
+    assert (run["run"], run["result"], data["plan"]["empty"]) == ("r1", "done", True)
+    assert [(step["id"], step["result"]) for step in run["steps"]] == [("a", "done")]
+
+
+def test_how_the_host_s_plan_differs_as_json(saved, hosts, capsys):
+    hosts(a=[FINISHED])
+    assert apply(saved, json=True) == 3
+    data = json.loads(capsys.readouterr().out)["a"]
+    (change,) = json.loads(saved.read_text())["rounds"][0]
+    assert data["differences"] == {change["id"]: "in the saved plan alone"}
+    assert data["runs"] == []
 
 
 def test_a_saved_plan_for_a_host_that_is_right_by_now_does_nothing(saved, hosts, capsys):

@@ -15,7 +15,7 @@ from samples import (
 )
 
 from provision import planner
-from provision.plan import Apt, Keep, Run
+from provision.plan import Apt, Keep, Run, Write
 from provision.promises import merge
 from provision.resources import apt_packages, driver
 
@@ -166,6 +166,21 @@ def test_a_held_package_is_moved_and_held_again():
     ]
     assert marks(change) == ["apt-mark hold libcuda1"]
     assert change.makes["dpkg"]["packages"]["libcuda1"]["hold"] is True
+
+
+def test_a_held_package_of_somebody_else_s_that_apt_moves_along_is_held_again():
+    """Told to change one that is held, apt takes the others, too."""
+    there = [
+        installed("libcuda1", "595.58.03-1", hold=True),
+        *(installed(name, "1.0", hold=True) for name in ("tree", "vim")),
+    ]
+    (change,) = planned(driver, *there)
+    (apt,) = (action for action in change.actions if isinstance(action, Apt))
+    moved = apt_answer(install={"libcuda1": ["595.58.03-1", WANTED], "tree": ["1.0", "1.1"]})
+    (change,) = planned(driver, *there, {"simulations": {apt.key: moved}})
+    assert marks(change) == ["apt-mark hold libcuda1 tree"]
+    notes = [a.path.rpartition("/")[2] for a in change.actions if isinstance(a, Write)]
+    assert notes == ["libcuda1", "tree"]
 
 
 def test_a_held_package_that_goes_is_not_held_again():

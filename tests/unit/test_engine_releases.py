@@ -94,6 +94,7 @@ EXTENSION = Manifest(
     size=len(WHEEL),
     requires=(),
     archs=("12.0",),
+    glibc="2.34",
 )
 
 
@@ -146,6 +147,8 @@ def host(current="cab0508cf67a-1", **fields):
 
 BEFORE, AFTER = host(), host("old-1")
 UNLIKE = host("old-1", lock="0" * 64)
+CLOSELY = ('"wanted": []', BEFORE)
+"""Going back begins with a look at the older releases' files."""
 
 
 def switch_back(*script):
@@ -157,23 +160,26 @@ def switch_back(*script):
 
 
 def test_a_host_is_switched_back_and_looked_at_again():
-    outcome = switch_back((PROBE, BEFORE), ('"do": "intact"', events(*WHOLE_RUN)), (PROBE, AFTER))
+    outcome = switch_back(
+        (PROBE, BEFORE), CLOSELY, ('"do": "intact"', events(*WHOLE_RUN)), (PROBE, AFTER)
+    )
     assert outcome.look.facts.environments["main"].release == "old-1"
-    assert outcome.cost == (1, 3)
+    assert outcome.cost == (1, 4)
     (change,) = outcome.told[0]["plan"].now.changes
     assert (change.before, change.after) == ("cab0508cf67a-1", "old-1")
 
 
 def test_a_switch_that_did_not_happen_is_an_error_whatever_the_run_said():
     with pytest.raises(NotConverged) as caught:
-        switch_back((PROBE, BEFORE), (APPLY, events(*WHOLE_RUN)), (PROBE, BEFORE))
+        switch_back((PROBE, BEFORE), CLOSELY, (APPLY, events(*WHOLE_RUN)), (PROBE, BEFORE))
     assert caught.value.what == (
         "h: environment:main: environments.main.release: promised 'old-1', found 'cab0508cf67a-1'"
     )
 
 
-def rollback(*names, driver=False, plan=False, wait=False):
-    return runs.rollback(names, (), driver=driver, plan=plan, verbose=False, wait=wait)
+def rollback(*names, driver=False, plan=False, json=False, wait=False):
+    options = {"driver": driver, "plan": plan, "json": json, "wait": wait}
+    return runs.rollback(names, (), verbose=False, **options)
 
 
 WANTS_MORE = "it is not as stack lab wants: `invoke provision` mends that"
@@ -183,21 +189,32 @@ WANTS_MORE = "it is not as stack lab wants: `invoke provision` mends that"
 def test_what_is_left_to_do_after_a_rollback_is_told_only_where_something_is(
     hosts, capsys, after, said
 ):
-    hosts(a=[BEFORE, events(*WHOLE_RUN), after])
+    hosts(a=[BEFORE, BEFORE, events(*WHOLE_RUN), after])
     assert rollback("a") == 0
     assert (WANTS_MORE in capsys.readouterr().out) is said
 
 
 def test_a_rollback_is_shown_before_it_is_done(hosts, capsys):
-    hosts(a=[BEFORE])
+    hosts(a=[BEFORE, BEFORE])
     assert rollback("a", plan=True) == 0
     out = capsys.readouterr().out
     assert "cab0508cf67a-1 → old-1" in out
     assert "hold /opt/firstlight/environments/main/releases/old-1 to what it was" in out
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_a_rollback_as_json(hosts, capsys, done):
+    hosts(a=[BEFORE, BEFORE, *([events(*WHOLE_RUN), UNLIKE] if done else [])])
+    assert rollback("a", plan=not done, json=True) == 0
+    data = json.loads(capsys.readouterr().out)["a"]
+    ((change, *_), *_) = data["plan"]["rounds"]
+    assert (change["before"], len(data["runs"])) == (
+        ("old-1", 1) if done else ("cab0508cf67a-1", 0)
+    )
+
+
 def test_a_host_without_a_release_to_go_back_to_ends_1(hosts, capsys):
-    hosts(a=[FINISHED])
+    hosts(a=[FINISHED, FINISHED])
     assert rollback("a") == 1
     assert "a: no environment has an older release to go back to" in capsys.readouterr().err
 

@@ -1,29 +1,19 @@
-"""Releases of environments: why a new one is made, of what, and which of the old ones go."""
+"""Releases of environments: why a new one is made, of what, and on which Python."""
 
 import dataclasses
 
 import pytest
+from environments import EXTENSION, HASH, LOCK, LOCKED, NUMPY, ROOT, SHA, kinds, there, wanting
 from samples import REPOSITORY, WANT, planned, raw, seen
 
 from provision import planner, stack
 from provision.inventory import Site
-from provision.plan import Discard, Feed, Place, Run, Seal, Switch, Write
+from provision.plan import Feed, Place, Python, Run, Seal, Switch, Write
 from provision.resources import environment, nouveau, uv
 from provision.want import Want
-from provision.wheelhouse import Manifest
 
-LOCK = WANT.stack.locks["main"]
-LOCKED = LOCK.versions("3.11.2")
-HASH = LOCK.sha256[:12]
-NUMPY = LOCKED["numpy"]
-ROOT = "/opt/firstlight/environments/main"
 UV = uv.path(WANT)
 INTO = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirements"]
-
-
-def there(**fields):
-    """The promise of what differs in the environment."""
-    return {"environments": {"main": fields}}
 
 
 def distributions(**versions):
@@ -35,6 +25,7 @@ def distributions(**versions):
 NUMBA = "Numba needs NumPy 2.2 or less. Got NumPy 2.4.; numba requires numpy<2.3,>=1.24"
 MOVED = f"numpy 2.4.0 instead of {NUMPY}"
 CHANGED = "files in it were changed since it was sealed"
+SYSTEM = "the system's, as the stack says: its headers are packages, nothing is fetched"
 FILES = [{"path": f"bin/{name}", "what": "changed"} for name in "abcde"]
 
 
@@ -83,7 +74,7 @@ FILES = [{"path": f"bin/{name}", "what": "changed"} for name in "abcde"]
 )
 def test_why_a_new_release_is_made(promise, why):
     (change,) = planned(environment, promise)
-    assert change.why == why
+    assert change.why == f"{why}; its Python is {SYSTEM}"
     assert planned(environment, promise, change.makes) == []
 
 
@@ -92,10 +83,6 @@ def test_a_patch_of_python_needs_no_new_release():
 
 
 # --- of what -----------------------------------------------------------------------------------
-
-
-def kinds(change):
-    return [type(action) for action in change.actions]
 
 
 def test_a_release_is_made_whole_and_sealed_before_it_is_switched_to():
@@ -111,23 +98,6 @@ def test_a_release_is_made_whole_and_sealed_before_it_is_switched_to():
     assert (seal.release, seal.lock, seal.python) == (path, LOCK.sha256, "3.11.2")
     assert (seal.versions, seal.wheels) == (LOCKED, {})
     assert (switch.link, switch.target) == (f"{ROOT}/current", f"releases/{HASH}-1")
-
-
-SHA = "a" * 64
-EXTENSION = Manifest(
-    file="extension-1.0+numpy2.2-cp311-cp311-linux_x86_64.whl",
-    sha256=SHA,
-    size=1,
-    requires=(f"numpy=={NUMPY}",),
-    archs=("12.0",),
-)
-
-
-def wanting(*wheels, built=(EXTENSION,)):
-    """The want with an environment that such wheels join, once they are built."""
-    main = WANT.stack.environment["main"].model_copy(update={"wheels": wheels})
-    wanted = WANT.stack.model_copy(update={"environment": {"main": main}})
-    return dataclasses.replace(WANT, stack=wanted, wheelhouse=built)
 
 
 def test_a_wheel_of_our_own_joins_by_hash_and_without_any_index():
@@ -149,7 +119,7 @@ def test_a_wheel_of_our_own_joins_by_hash_and_without_any_index():
 def test_a_wheel_that_was_built_since_is_a_new_release_and_nothing_is_left_to_do():
     want = wanting("extension==1")
     (change,) = planned(environment, want=want)
-    assert change.why == "a wheel of ours was built or taken away: extension"
+    assert change.why.startswith("a wheel of ours was built or taken away: extension;")
     assert change.before == f"{HASH}-1"
     assert not change.after.startswith(HASH)
     assert planned(environment, change.makes, want=want) == []
@@ -210,73 +180,41 @@ def test_a_host_that_reaches_no_index_is_fed():
     assert all("--no-index" in action.argv for action in installs)
 
 
-# --- which of the old ones go ------------------------------------------------------------------
+# --- a Python that uv fetches ------------------------------------------------------------------
 
 
-def at(minute):
-    return f"2026-11-30T06:{minute:02}:00.000Z"
+def managed():
+    """The want with an environment on uv's own Python."""
+    main = WANT.stack.environment["main"].model_copy(update={"interpreter": "managed"})
+    wanted = WANT.stack.model_copy(update={"environment": {"main": main}})
+    return dataclasses.replace(WANT, stack=wanted)
 
 
-def with_releases(current, releases, **fields):
-    """The one change of an environment that has these releases, and needs another one."""
-    main = raw()["facts"]["environments"]["value"]["main"]
-    main = {**main, "lock": None, "release": current, "releases": releases, **fields}
-    found = {"status": "ok", "value": {"main": main}}
-    (change,) = planned(environment, environments=found)
-    return change
+def test_uv_fetches_the_newest_python_that_the_environment_is_locked_for():
+    (change,) = planned(environment, {"environments": {"main": None}}, want=managed())
+    assert kinds(change) == [Write, Python, Run, Run, Seal, Switch]
+    _, fetch, venv, install, seal, _ = change.actions
+    pythons = "/opt/firstlight/python"
+    asked = ("python", "install", "3.13", "--install-dir", pythons, "--no-bin")
+    assert fetch.argv == (UV, *asked)
+    assert fetch.env["UV_PYTHON_DOWNLOADS"] == "manual"
+    assert venv.argv == (UV, "venv", "--managed-python", "--python", "3.13", seal.release)
+    assert venv.env["UV_PYTHON_INSTALL_DIR"] == pythons
+    assert {one.env["UV_PYTHON_DOWNLOADS"] for one in (venv, install)} == {"never"}
+    assert (seal.python, seal.versions) == ("uv's 3.13", LOCK.versions("3.13.0"))
+    reason = "uv's, as the stack says: with headers of its own, from uv's download site"
+    assert change.why == f"there is none yet; its Python is {reason}"
+    assert planned(environment, change.makes, want=managed()) == []
 
 
-@pytest.mark.parametrize(
-    ("begun", "expected"),
-    [
-        ((), f"{HASH}-1"),
-        ((f"{HASH}-1",), f"{HASH}-2"),
-        ((f"{HASH}-1", f"{HASH}-10", f"{HASH}-2"), f"{HASH}-11"),
-        (("0123456789ab-7",), f"{HASH}-1"),
-        ((f"{HASH}-3", "0123456789ab-7"), f"{HASH}-4"),
-        ((f"{HASH}-1", f"{HASH}-1.bak"), f"{HASH}-2"),
-    ],
-)
-@pytest.mark.parametrize("sealed", [at(1), None])
-def test_a_release_never_takes_the_number_of_one_that_was_begun(begun, expected, sealed):
-    change = with_releases(None, dict.fromkeys(begun, sealed))
-    assert change.after.startswith(f"{expected} (")
-    (switch,) = (action for action in change.actions if isinstance(action, Switch))
-    assert switch.target == f"releases/{expected}"
-    assert change.makes["environments"]["main"]["release"] == expected
+def test_the_same_python_of_another_s_is_another_release():
+    (change,) = planned(environment, want=managed())
+    assert change.why.startswith("it is for Python 3.11.2, the host now has uv's 3.13;")
+    (back,) = planned(environment, change.makes)
+    assert back.why.startswith("it is for Python uv's 3.13, the host now has 3.11.2;")
 
 
-SEALED = {f"old-{number}": at(number) for number in range(1, 5)}
-
-
-@pytest.mark.parametrize(
-    ("current", "releases", "first", "last"),
-    [
-        ("old-4", SEALED, [], ["old-1", "old-2"]),
-        ("old-1", SEALED, [], ["old-2", "old-3"]),
-        (None, SEALED, [], ["old-1", "old-2"]),
-        ("old-2", {"old-1": at(1), "old-2": at(2)}, [], []),
-        ("old-1", {"old-1": at(1), "b": None, "a": None}, ["a", "b"], []),
-        ("old-1", {"old-1": None, "old-2": at(2)}, [], []),
-        (None, {"a": None}, ["a"], []),
-    ],
-    ids=[
-        *("the current one is the latest", "it was gone back to", "none is current", "two"),
-        *("begun and never sealed", "the current one has lost its seal", "nothing was ever done"),
-    ],
-)
-def test_litter_goes_first_old_releases_last_and_the_current_one_never(
-    current, releases, first, last
-):
-    """Three sealed ones stay: the new, the one before, and another to go back to."""
-    change = with_releases(current, releases)
-    discards = {
-        place: [path.removeprefix(f"{ROOT}/releases/") for path in action.releases]
-        for place, action in enumerate(change.actions)
-        if isinstance(action, Discard)
-    }
-    end = len(change.actions) - 1
-    assert discards == ({0: first} if first else {}) | ({end: last} if last else {})
-    assert isinstance(change.actions[end - bool(last)], Switch)
-    promised = change.makes["environments"]["main"]["releases"]
-    assert {name for name, when in promised.items() if when is None} == {*first, *last}
+def test_a_host_s_newer_python_does_not_matter_to_an_environment_on_uv_s():
+    (change,) = planned(environment, want=managed())
+    newer = {"os": {"python": {"version": "3.14.1"}}}
+    assert planned(environment, newer, change.makes, want=managed()) == []

@@ -132,7 +132,10 @@ PAST = [{"time": 1.8e9, "fingerprint": "f", "boot": "b", **event} for event in R
 
 
 @steady(150)
-@given(spoilt({"events": PAST}) | spoilt(PAST).map(lambda past: {"events": past}))
+@given(
+    spoilt({"events": PAST, "running": "r1", "boot": "b"})
+    | spoilt(PAST).map(lambda past: {"events": past})
+)
 def test_a_history_that_tells_anything_is_shown_or_refused(answer):
     try:
         past = history.select(wire.history(Says(json.dumps(answer)), 20), "", "h")

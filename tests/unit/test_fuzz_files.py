@@ -149,7 +149,7 @@ def apply(tmp_path_factory):
         hosts.clear()
         (tmp / "plan.json").write_bytes(text)
         with printing():
-            code = commands.apply(tmp / "plan.json", verbose=True, wait=False)
+            code = commands.apply(tmp / "plan.json", json=False, verbose=True, wait=False)
         return code, [asked for host in hosts for asked in host.asked]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -33,8 +33,13 @@ STOPPED = [
 KILLED = [begun(), *FIRST, event("change", id="b")]
 
 
-def only(events):
-    (past,) = history.runs(events)
+def told(events, *, running=None, boot="x"):
+    """What a host says whose boot is the one that the runs were started in."""
+    return {"events": events, "running": running, "boot": boot}
+
+
+def only(events, **now):
+    (past,) = history.runs(told(events, **now))
     return past
 
 
@@ -63,10 +68,27 @@ def test_a_run_that_was_stopped_says_by_whom():
     assert [step.id for step in past.steps] == ["a"]
 
 
-def test_a_run_without_an_end():
-    past = only(KILLED)
-    assert (past.result, past.ended) == ("no end", None)
+@pytest.mark.parametrize(
+    ("now", "result", "restarted"),
+    [
+        ({"running": "r1"}, "going on", False),
+        ({}, "died", False),
+        ({"running": "r2"}, "died", False),
+        ({"boot": "y"}, "died", True),
+    ],
+    ids=["it has the lock", "nobody has it", "another run has it", "in an earlier boot"],
+)
+def test_a_run_without_an_end_goes_on_or_died(now, result, restarted):
+    past = only(KILLED, **now)
+    assert (past.result, past.ended, past.restarted) == (result, None, restarted)
     assert past.steps[-1].result == "begun"
+
+
+def test_a_run_that_ended_did_not_die_whatever_came_after():
+    """It may have ended between the look at the lock and the look at the journal."""
+    for now in ({"boot": "y"}, {"running": "r1"}):
+        past = only(WELL, **now)
+        assert (past.result, past.restarted) == ("done", False)
 
 
 def test_a_change_that_is_done_twice_ends_where_it_was_begun_last():
@@ -76,7 +98,7 @@ def test_a_change_that_is_done_twice_ends_where_it_was_begun_last():
 
 def test_runs_that_overlap_are_told_apart_in_the_order_of_their_starts():
     late = [begun("r2", at=200.0), event("end", "r2", result="failed", reboot=False)]
-    found = history.runs([*WELL[:3], *late, *WELL[3:]])
+    found = history.runs(told([*WELL[:3], *late, *WELL[3:]]))
     assert [(past.run, past.result) for past in found] == [("r1", "done"), ("r2", "failed")]
 
 
@@ -94,7 +116,8 @@ def test_runs_that_overlap_are_told_apart_in_the_order_of_their_starts():
     ],
 )
 def test_what_is_no_event_of_a_run_is_passed_over(odd):
-    assert history.runs([odd, *WELL[:-1], odd, WELL[-1]]) == history.runs(WELL)
+    whole = told([odd, *WELL[:-1], odd, WELL[-1]])
+    assert history.runs(whole) == history.runs(told(WELL))
 
 
 def test_events_that_say_little():
@@ -111,10 +134,10 @@ def test_a_run_as_data():
 
 
 def test_all_runs_or_the_one_asked_for():
-    events = [*WELL, begun("r2")]
+    events = told([*WELL, begun("r2")])
     assert [past.run for past in history.select(events, "", "h")] == ["r1", "r2"]
     assert [past.run for past in history.select(events, "r2", "h")] == ["r2"]
-    assert history.select([], "", "h") == []
+    assert history.select(told([]), "", "h") == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +146,7 @@ def test_all_runs_or_the_one_asked_for():
 )
 def test_a_run_that_the_journal_does_not_have(events, known):
     with pytest.raises(UsageError) as caught:
-        history.select(events, "r9", "h")
+        history.select(told(events), "r9", "h")
     assert caught.value.what == "h: its journal has no run r9"
     assert caught.value.hint == f"the latest: {known}"
 
@@ -135,8 +158,8 @@ def test_a_run_that_the_journal_does_not_have(events, known):
 def shown(capsys):
     """The lines that a report prints of some events."""
 
-    def call(events, *, whole=False):
-        Report().history("gpu01", history.runs(events), whole=whole)
+    def call(events, *, whole=False, **now):
+        Report().history("gpu01", history.runs(told(events, **now)), whole=whole)
         out, err = capsys.readouterr()
         assert err == ""
         return out.splitlines()
@@ -150,8 +173,8 @@ def shown(capsys):
         (WELL, "done, restarted  2 of 2 changes, 4.0 s"),
         (BADLY, "failed at b  1 of 2 changes, 1.0 s"),
         (STOPPED, "cancelled by them@there  1 of 2 changes, 1.0 s"),
-        (KILLED, "no end, in b  1 of 2 changes"),
-        (KILLED[:-1], "no end  1 of 2 changes"),
+        (KILLED, "died at b: it was killed  1 of 2 changes"),
+        (KILLED[:-1], "died: it was killed  1 of 2 changes"),
         ([begun(changes=()), event("end", result="done")], "done  0 of 0 changes, 1.0 s"),
     ],
 )
@@ -159,10 +182,17 @@ def test_a_run_in_one_line(shown, events, line):
     assert shown(events) == [f"gpu01  r1  {line}, by me@here"]
 
 
+def test_a_run_that_goes_on_or_ended_with_its_host_in_one_line(shown):
+    assert shown(KILLED, running="r1") == ["gpu01  r1  going on at b  1 of 2 changes, by me@here"]
+    (line,) = shown(KILLED, boot="y")
+    how = "it was killed or the host went down, and was restarted since"
+    assert line == f"gpu01  r1  died at b: {how}  1 of 2 changes, by me@here"
+
+
 def test_a_line_in_a_pipe_is_as_wide_as_it_must_be(shown):
     name = "driver:" + "5" * 200
     (line,) = shown([begun(), event("change", id=name)])
-    assert f"no end, in {name}  " in line
+    assert f"died at {name}: " in line
 
 
 def test_the_changes_of_a_run_with_the_end_of_a_log(shown):
@@ -177,6 +207,7 @@ def test_the_changes_of_a_run_with_the_end_of_a_log(shown):
 def test_changes_that_were_not_begun_are_named(shown):
     assert shown(STOPPED, whole=True)[-1] == "gpu01      b: not begun"
     assert shown(KILLED, whole=True)[-1] == "gpu01    … b: no end"
+    assert shown(KILLED, whole=True, running="r1")[-1] == "gpu01    … b: going on"
 
 
 def test_a_host_without_runs(shown):

@@ -6,12 +6,19 @@ import pytest
 from samples import ABSENT, TIMEOUT, WANT, planned, raw
 
 from provision import planner, stack
+from provision.inventory import Site
 from provision.resources import preflight
 
 OWN = dataclasses.replace(WANT, repository=None)
 """Without a repository of the inventory's: the stack's own count."""
 OTHER = dataclasses.replace(WANT, stack=stack.load("lab-cuda131"))
 """A stack without CUDA 12.8."""
+MANAGED = WANT.stack.environment["main"].model_copy(update={"interpreter": "managed"})
+FED = dataclasses.replace(
+    WANT,
+    stack=WANT.stack.model_copy(update={"environment": {"main": MANAGED}}),
+    site=Site(feed=True),
+)
 UBUNTU = {"os": {"id": "ubuntu", "version_id": "24.04", "name": "Ubuntu 24.04.3 LTS"}}
 GIB = 2**30
 
@@ -110,6 +117,12 @@ WRONG = {
         ("environment main", "/usr/bin/python3 is 3.14.0"),
         "choose another distribution",
     ),
+    "a Python that a fed host can't fetch": (
+        FED,
+        {},
+        ("environment main", "uv is to fetch Python 3.13: this host is fed"),
+        'interpreter = "system"',
+    ),
     "a driver of a .run file": (
         WANT,
         {"driver": {"runfile": "/usr/bin/nvidia-uninstall"}},
@@ -200,3 +213,88 @@ def test_what_is_unknown_does_not_hide_what_is_wrong():
     plan = planner.plan("h", WANT, raw({"os": {"systemd": False}}, secure_boot=TIMEOUT))
     subjects = {c.subject for c in plan.now.blocked if c.resource == "preflight"}
     assert {"systemd", "secure_boot"} <= subjects
+
+
+# --- room for releases -------------------------------------------------------------------------
+
+SIZED = WANT.stack.model_copy(
+    update={
+        "environment": {
+            "main": WANT.stack.environment["main"].model_copy(update={"space_gib": 9.4})
+        }
+    }
+)
+ROOMY = dataclasses.replace(WANT, stack=SIZED)
+NONE = {"environments": {"main": None}}
+
+
+def main(**fields):
+    return {"environments": {"main": fields}}
+
+
+def sized(gib, **fields):
+    """The current release has such a size."""
+    return main(sizes={"cab0508cf67a-1": int(gib * GIB)}, **fields)
+
+
+CUT = main(release=None, lock=None, releases={"cab0508cf67a-1": None})
+FULL = "/ has {free:.1f} GiB free, {need} GiB are needed: {what}"
+FIRST = "9.4 for a release of environment main, 9.4 for uv's cache of main"
+RELEASE = "{0} for a release of environment main"
+
+
+@pytest.mark.parametrize(
+    ("promise", "free", "need", "what"),
+    [
+        (NONE, 18.7, "18.8", FIRST),
+        (sized(3, lock="0" * 64), 9.3, "9.4", RELEASE.format(9.4)),
+        (sized(3, intact=False), 2.9, "3", RELEASE.format(3)),
+    ],
+    ids=["a first one", "of another lock", "of the same lock"],
+)
+def test_a_release_needs_room(promise, free, need, what):
+    there = space(free, lacking=False)
+    (change,) = planned(preflight, promise, there, want=ROOMY)
+    assert change.blocked == FULL.format(free=free, need=need, what=what)
+    assert planned(preflight, promise, space(free + 0.2, lacking=False), want=ROOMY) == []
+
+
+def test_where_no_figure_is_known_the_current_release_says_how_much():
+    (change,) = planned(preflight, sized(3, lock="0" * 64), space(2.9, lacking=False))
+    assert "3 for a release" in change.blocked
+    assert planned(preflight, NONE, space(0, lacking=False)) == []
+
+
+def test_packages_and_releases_need_room_together():
+    (change,) = planned(preflight, NONE, space(38.7), want=ROOMY)
+    assert change.blocked.endswith(f"38.8 GiB are needed: 20 for packages, {FIRST}")
+    assert planned(preflight, NONE, space(38.9), want=ROOMY) == []
+
+
+def test_on_file_systems_of_their_own_each_has_its_part():
+    own = {"disks": {"/var": {"free": GIB, "device": 2}, "/opt": {"free": GIB, "device": 3}}}
+    said = [change.blocked for change in planned(preflight, NONE, own, want=ROOMY)]
+    assert said == [
+        "/opt has 1.0 GiB free, 9.4 GiB are needed: 9.4 for a release of environment main",
+        "/var has 1.0 GiB free, 9.4 GiB are needed: 9.4 for uv's cache of main",
+    ]
+
+
+@pytest.mark.parametrize(
+    "promise", [{}, CUT], ids=["none is to be made", "one was cut off, which has taken some"]
+)
+def test_a_full_disk_is_no_matter_where_no_release_is_to_be_made_anew(promise):
+    assert planned(preflight, promise, space(0, lacking=False), want=ROOMY) == []
+
+
+def test_one_that_is_there_already_needs_no_room():
+    sealed = {"lock": "0" * 64, "wheels": {}, "python": "3.11.2", "intact": True}
+    right = raw()["facts"]["environments"]["value"]["main"]["lock"]
+    beside = {"older": {"old-1": {**sealed, "lock": right}}, "releases": {"old-1": "2026"}}
+    there = sized(3, lock="0" * 64, **beside)
+    assert planned(preflight, there, space(0, lacking=False), want=ROOMY) == []
+
+
+def test_environments_that_are_unknown_are_not_said_here():
+    full = space(0, lacking=False)
+    assert planned(preflight, full, want=ROOMY, environments=TIMEOUT) == []

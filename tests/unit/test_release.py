@@ -31,7 +31,7 @@ def manifest(folder):
 
 
 def intact(folder):
-    return release.intact(folder, manifest(folder)["files"])
+    return release.intact(release.listing(folder)[0], manifest(folder)["files"])
 
 
 def test_the_manifest_says_what_it_was_made_of_and_what_its_files_are(sealed):
@@ -41,6 +41,12 @@ def test_the_manifest_says_what_it_was_made_of_and_what_its_files_are(sealed):
     assert paths == ["/bin/pip", "/bin/pip3", "/bin/python", f"/{PACKAGE}/one.py"]
     assert intact(sealed)
     assert release.changes(sealed) == []
+
+
+def test_how_large_it_is(sealed):
+    """Links count nothing, and neither do the lists of what is in it."""
+    guards = sum((sealed / "bin" / name).stat().st_size for name in release.GUARDS)
+    assert release.listing(sealed)[1] == guards + len("1\n")
 
 
 def test_the_manifest_comes_last(sealed, monkeypatch):

@@ -109,6 +109,39 @@ def test_a_command_s_words_and_output_go_to_the_log(do):
     assert log == "$ sh -c echo $GREETING; echo oops >&2\nhi\noops\n"
 
 
+ARCHIVE = "https://downloads.example/cpython-3.13.18.tar.gz"
+UNKNOWN = "failed to lookup address information: Name or service not known"
+UNREACHED = f"""\
+error: Failed to install cpython-3.13.18-linux-x86_64-gnu
+  cause: Request failed after 3 retries in 6.0s
+  cause: Failed to download `{ARCHIVE}`
+  cause: dns error
+  cause: {UNKNOWN}
+"""
+"""As uv 0.13.9 says it; the address is another."""
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (UNREACHED, f"Failed to download `{ARCHIVE}`: {UNKNOWN}"),
+        ("error: no such thing\n", "sh exits 2"),
+    ],
+)
+def test_a_python_that_uv_can_t_fetch_is_told_with_the_address_and_what_to_do(do, said, reason):
+    script = f"cat >&2 <<'END'\n{said}END\nexit 2"
+    with pytest.raises(ActionFailed) as caught:
+        do(do="python", argv=["sh", "-c", script], env={})
+    assert str(caught.value) == f"uv can't fetch a Python: {reason}"
+    assert 'interpreter = "system"' in caught.value.hint
+
+
+def test_a_python_that_is_there_is_not_fetched_again(do):
+    assert do(do="python", argv=["sh", "-c", "echo $WHERE"], env={"WHERE": "there"}).endswith(
+        "\nthere\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("argv", "timeout", "reason"),
     [

@@ -97,7 +97,7 @@ def test_a_release_that_is_as_locked_gets_its_manifest(made, do):
     assert seal(made, do) == f"prove {made}\n"
     manifest = json.loads((made / release.MANIFEST).read_text())
     assert {name: manifest[name] for name in ABOUT} == ABOUT
-    assert release.intact(made, manifest["files"])
+    assert release.intact(release.listing(made)[0], manifest["files"])
 
 
 def test_a_release_that_is_not_as_locked_gets_none_and_all_faults_are_in_the_log(made, do, host):
@@ -184,7 +184,7 @@ def test_releases_go_with_the_list_of_what_joined_them(host, do):
         (host.root / f"{name}.txt").touch()
     gone = [str(host.root / name) for name in ("r-1", "r-2")]
     for _ in range(2):
-        do(do="discard", releases=gone)
+        do(do="discard", releases=gone, beside=[])
         left = [path.name for path in host.root.glob("r-*")]
         assert sorted(left) == ["r-10", "r-10.txt"]
 
@@ -194,10 +194,26 @@ def test_a_release_that_a_process_uses_stays(host, do, monkeypatch):
     users = {str(host.root / "r-1"): [f"serve (pid {number})" for number in range(5)]}
     monkeypatch.setattr(release, "users", lambda folder: users.get(folder, []))
     (host.root / "r-2").mkdir()
-    log = do(do="discard", releases=[str(host.root / name) for name in ("r-1", "r-2")])
+    gone = [str(host.root / name) for name in ("r-1", "r-2")]
+    log = do(do="discard", releases=gone, beside=[])
     named = "serve (pid 0), serve (pid 1), serve (pid 2)"
     assert f"{host.root}/r-1 stays: {named} still use it\n" in log
     assert [path.name for path in host.root.glob("r-*")] == ["r-1"]
+
+
+def test_what_releases_were_made_from_goes_with_them_and_what_a_feed_links_to_stays(
+    host, do, uploaded
+):
+    feed(host, do, a=SHA)
+    (host.root / "locks").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (host.root / "locks" / name).touch()
+    gone = [str(host.root / name) for name in ("feed", "locks/a.txt", "wheels/never-there")]
+    for _ in range(2):
+        do(do="discard", releases=[], beside=gone)
+        assert [path.name for path in (host.root / "locks").iterdir()] == ["b.txt"]
+        assert not (host.root / "feed").exists()
+    assert (uploaded / SHA).is_file(), "another environment's feed may have a link to it"
 
 
 # --- kept packages -----------------------------------------------------------------------------

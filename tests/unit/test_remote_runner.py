@@ -162,7 +162,7 @@ def test_a_run_that_is_going_on_is_a_fact(places):
 
 
 def test_a_run_that_does_not_say_who_it_is(places, monkeypatch):
-    monkeypatch.setattr(run_collector, "PATIENCE", 0.0)
+    monkeypatch.setattr(lock, "NAMELESS", 0.0)
     with lock.take_lock(), pytest.raises(Failed, match="does not say who it is"):
         run_collector.collect({})
 
@@ -173,6 +173,31 @@ def test_looking_whether_a_run_goes_on_is_no_run(places):
         fcntl.flock(other_probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
         with pytest.raises(Missing, match="no run is going on"):
             run_collector.collect({})
+
+
+# --- what was uploaded -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def uploads(places):
+    """Three uploads, to one of which an environment's feed links, and one that is under way."""
+    places.BLOBS.mkdir()
+    for name in ("linked", "used-up", ".coming.new"):
+        (places.BLOBS / name).touch()
+    feed = places.ENVIRONMENTS / "main/feed/00ff"
+    feed.mkdir(parents=True)
+    (feed / "a.whl").symlink_to(places.BLOBS / "linked")
+    return lambda: sorted(path.name for path in places.BLOBS.iterdir())
+
+
+def test_a_round_that_is_done_leaves_those_uploads_that_a_feed_links_to(places, uploads):
+    carry_out(places, [{"id": "a", "actions": []}])
+    assert uploads() == [".coming.new", "linked"]
+
+
+def test_a_round_that_fails_leaves_all_for_the_next(places, uploads):
+    carry_out(places, [{"id": "a", "actions": [run("false")]}])
+    assert uploads() == [".coming.new", "linked", "used-up"]
 
 
 # --- a run that is to stop ---------------------------------------------------------------------

@@ -12,6 +12,7 @@ from provision.plan import (
     Keep,
     Keyring,
     Place,
+    Python,
     Reboot,
     Remove,
     Run,
@@ -66,6 +67,10 @@ LINES = {
         Place(sha256="0", path="/w/a-1-py3-none-any.whl"),
         ["put the uploaded a-1-py3-none-any.whl to /w/a-1-py3-none-any.whl"],
     ),
+    "a Python of uv's": (
+        Python(argv=("uv", "python", "install", "3.13")),
+        ["$ uv python install 3.13"],
+    ),
     "a seal": (
         Seal(release="/r", lock="0", python="3", versions={}),
         ["hold /r to lock, RECORD and GPUs, then seal it"],
@@ -74,7 +79,10 @@ LINES = {
         Intact(release="/r"),
         ["hold /r to what it was when it was sealed"],
     ),
-    "releases that go": (Discard(releases=("/r1", "/r2")), ["remove /r1", "remove /r2"]),
+    "releases that go": (
+        Discard(releases=("/r1", "/r2"), beside=("/feed/0",)),
+        ["remove /r1", "remove /r2", "remove /feed/0"],
+    ),
     "a link": (Switch(link="/c", target="r/1"), ["point /c to r/1"]),
     "a reboot": (Reboot(), ["$ systemctl reboot"]),
 }

@@ -3,7 +3,7 @@
 import pytest
 from samples import apt_answer, installed, planned, refused, seen
 
-from provision.plan import Apt, Stage
+from provision.plan import Apt, Remove, Run, Stage, Write
 from provision.resources import apt_packages, dpkg, unfinished
 
 UNPACKED = installed("libfoo", "1.0", "unpacked")
@@ -30,10 +30,6 @@ def test_what_depends_on_a_package_that_was_cut_short_may_fail_to_be_configured(
             [UNPACKED, TORN, FLAGGED, WAITS],
             ("--fix-broken", "--reinstall", "libbar", "libbaz"),
         ),
-        (
-            [installed("libfoo", "1.0", "unpacked", hold=True)],
-            ("--fix-broken", "--allow-change-held-packages"),
-        ),
     ],
 )
 def test_packages_that_were_cut_short_are_made_whole(promises, options):
@@ -42,6 +38,30 @@ def test_packages_that_were_cut_short_are_made_whole(promises, options):
     assert change.stage < Stage.PACKAGES
     assert planned(unfinished, *promises, change.makes) == []
     assert planned(dpkg, *promises, change.makes) == []
+
+
+def note(name):
+    return f"{apt_packages.HELD}/{name}"
+
+
+def test_what_is_held_of_them_and_of_what_comes_along_is_held_again():
+    """Which of the others are held, apt has said by then."""
+    torn = installed("libbar", "2.0", "half-installed", reinstreq=True, hold=True)
+    there = [torn, installed("libqux", "1", hold=True), WAITS]
+    (change,) = planned(unfinished, *there)
+    option = "--allow-change-held-packages"
+    apt = Apt(argv=(*apt_packages.INSTALL, "--fix-broken", option, "--reinstall", "libbar"))
+    again = Run(argv=("apt-mark", "hold", "libbar"))
+    assert change.actions == (
+        *(Write(path=note("libbar"), content=""), apt, again),
+        Remove(path=note("libbar")),
+    )
+    moved = apt_answer(install={"libbar": ["2.0", "2.0"], "libqux": ["1", "2"], "gcc": ["1", "2"]})
+    (change,) = planned(unfinished, *there, {"simulations": {apt.key: moved}})
+    *_, again, one, two = change.actions
+    assert again.argv[2:] == ("libbar", "libqux")
+    assert [one.path, two.path] == [note("libbar"), note("libqux")]
+    assert planned(unfinished, *there, change.makes) == []
 
 
 def test_what_making_them_whole_installs_and_removes_is_promised():

@@ -254,6 +254,19 @@ def test_an_index_that_was_just_read_is_believed():
     assert apt_index.plan(WANT, without("nvidia-open", fresh=True)) == []
 
 
+def test_an_index_that_was_just_read_is_believed_though_it_offers_nothing_that_was_asked_for():
+    """Of the headers alone, whose policy the probe isn't asked for."""
+    there = raw()["facts"]["dpkg"]["value"]["packages"]
+    gone = {"packages": {name: None for name in there if name.startswith("linux-headers-")}}
+    apt = raw()["facts"]["apt"]["value"]
+    stale = {**apt, "policy": {}, "fresh": dict.fromkeys(apt["sources"], False)}
+    answer = {"apt": {"status": "ok", "value": stale}}
+    (change,) = planned(apt_index, {"dpkg": gone}, **answer)
+    assert "linux-headers-" in change.before
+    answer["apt"]["value"] = {**stale, **change.makes["apt"]}
+    assert planned(apt_index, {"dpkg": gone}, **answer) == []
+
+
 def test_the_index_is_not_fetched_for_what_is_there():
     fresh = {"apt": {"fresh": dict.fromkeys(raw()["facts"]["apt"]["value"]["sources"], False)}}
     assert planned(apt_index, fresh) == []

@@ -104,14 +104,17 @@ def at(minute):
     return f"2026-11-30T06:{minute:02}:00.000Z"
 
 
-def releases(current, **sealed):
+def switched(current, *changed, **sealed):
+    """What going back is, where these were sealed and those were changed since."""
     found = raw()["facts"]["environments"]["value"]["main"]
-    main = {**found, "release": current, "releases": sealed}
-    return seen(environments={"status": "ok", "value": {"main": main}})
-
-
-def switched(current, **sealed):
-    return rollback.environments("h", WANT, releases(current, **sealed))
+    older = {
+        name: {"lock": "", "wheels": {}, "python": "", "intact": name not in changed}
+        for name, at in sealed.items()
+        if at and name != current
+    }
+    main = {**found, "release": current, "releases": sealed, "older": older}
+    facts = seen(environments={"status": "ok", "value": {"main": main}})
+    return rollback.environments("h", WANT, facts)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +139,24 @@ def test_the_release_that_was_sealed_last_before_the_current_one(current, sealed
         Switch(link=f"{ROOT}/current", target=f"releases/{before}"),
     )
     assert change.makes == {"environments": {"main": {"release": before}}}
+
+
+THREE = {"a": at(1), "b": at(2), "c": at(3)}
+
+
+def test_a_release_that_was_changed_since_it_was_sealed_is_passed_over_and_named():
+    (change,) = switched("c", "b", **THREE)
+    assert change.after == "a"
+    assert change.why == "a rollback was asked for; changed since sealed, and passed over: b"
+
+
+def test_where_all_before_were_changed_they_are_named():
+    with pytest.raises(ProvisionError) as caught:
+        switched("c", "a", "b", **THREE)
+    assert caught.value.what == (
+        "h: no environment has an older release to go back to; "
+        "changed since sealed, and passed over: b, a"
+    )
 
 
 @pytest.mark.parametrize(

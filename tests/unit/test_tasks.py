@@ -58,6 +58,8 @@ def listed():
 def test_the_tasks_that_there_are():
     ours = {"provision", "plan", "apply", "cancel", "rollback", "history", "verify", "facts"}
     ours |= {"topology", "lock", "check-stack"}
+    ours |= {"build.build", "build-flash-attn"}
+    ours |= {"wheels.list", "wheels.verify", "wheels.prune", "wheels.push"}
     assert set(ARGUMENTS) == ours | {"lab.up", "lab.down", "lab.status", "lab.ssh"}
 
 
@@ -161,9 +163,15 @@ def test_a_command_s_code_is_the_task_s(code, monkeypatch):
             hosts,
             "apply",
             {"file": "x.json", "wait": True},
-            ((Path("x.json"),), {"verbose": False, "wait": True}),
+            ((Path("x.json"),), {"json": False, "verbose": False, "wait": True}),
         ),
-        (runs, "cancel", {"host": ["a"]}, ((["a"], ()), {})),
+        (runs, "cancel", {"host": ["a"]}, ((["a"], ()), {"json": False})),
+        (
+            hosts,
+            "provision",
+            {"json": True},
+            (((), ()), {"json": True, "verbose": False, "accept_new": False}),
+        ),
         (runs, "history", {"run": "r1"}, (((), ()), {"run": "r1", "json": False})),
     ],
 )

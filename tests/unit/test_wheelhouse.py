@@ -7,7 +7,7 @@ import pytest
 
 from provision import wheelhouse
 from provision.errors import ProvisionError, UsageError
-from provision.wheelhouse import Manifest, Unfit, fitting
+from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 
 CONTENT = b"a wheel"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -17,11 +17,13 @@ MOVED = "it was built for torch==2.9.1, and the lock has torch 2.10.0"
 
 
 def wheel(file=FILE, requires=("torch==2.9.1", "einops"), sha256=SHA256):
-    return Manifest(file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",))
+    return Manifest(
+        file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",), glibc="2.34"
+    )
 
 
-def found(*wheels, wanted="flash-attn==2.8.3", versions=LOCK, python="3.11.2"):
-    return fitting(wheels, wanted, versions, python)
+def found(*wheels, wanted="flash-attn==2.8.3", **suits):
+    return fitting(wheels, wanted, Suits(**{"versions": LOCK, "python": "3.11.2"} | suits))
 
 
 def test_a_wheel_is_named_by_its_file():
@@ -57,6 +59,16 @@ def test_of_several_the_newest():
             (wheel(),),
             {"python": "3.12.3"},
             f"the wheelhouse has {FILE}, but it is not for Python 3.12",
+        ),
+        (
+            (wheel(),),
+            {"glibc": "2.31"},
+            f"the wheelhouse has {FILE}, but it needs glibc 2.34, there is 2.31",
+        ),
+        (
+            (wheel(),),
+            {"archs": ("9.0", "12.0")},
+            f"the wheelhouse has {FILE}, but it has no kernels for 9.0",
         ),
     ],
 )

@@ -4,9 +4,11 @@ import ast
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import pytest
 from samples import WANT, Says, frames
@@ -194,8 +196,9 @@ def test_whether_a_run_was_asked_to_stop(answer):
 
 
 def test_the_latest_runs_of_a_host_s_journal():
-    host = Says('{"events":[{"event":"start","run":"r"}]}')
-    assert wire.history(host, 20) == [{"event": "start", "run": "r"}]
+    now = {"running": None, "boot": "b"}
+    host = Says(json.dumps({"events": [{"event": "start", "run": "r"}, 5], **now}))
+    assert wire.history(host, 20) == {"events": [{"event": "start", "run": "r"}], **now}
     assert json.loads(frames(host.stdin)[1]) == {"do": "history", "runs": 20}
 
 
@@ -205,7 +208,7 @@ def answers(places, monkeypatch, capsys):
     monkeypatch.setattr(entry.os, "_exit", lambda code: None)
     journal.append("r1", "start", who="me@here")
     holder = lock.take_lock()
-    places.ACTIVE.write_text(json.dumps({"run": "r1"}))
+    places.ACTIVE.write_text(json.dumps({"run": "r1", "pid": os.getpid()}))
 
     def ask(**request):
         text = json.dumps(request).encode()
@@ -223,8 +226,11 @@ def test_a_host_answers_whether_its_run_was_asked_to_stop(answers, places):
 
 
 def test_a_host_answers_with_its_journal(answers):
-    (event,) = answers(do="history", runs=5)["events"]
+    said = answers(do="history", runs=5)
+    (event,) = said["events"]
     assert (event["run"], event["event"], event["who"]) == ("r1", "start", "me@here")
+    assert said["running"] == "r1"
+    assert said["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def test_a_host_answers_which_files_were_not_uploaded(answers, tmp_path, monkeypatch):

@@ -7,8 +7,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from provision.remote.collectors.reading import read
+from provision.remote.collectors.reading import names, read
 from provision.remote.command import Failed, Missing
+from provision.remote.paths import HELD
 from provision.remote.probe import Query
 
 NAME = "dpkg"
@@ -18,8 +19,9 @@ PREFIXES = ("cuda", "libcuda", "libnvidia", "linux-headers-", "linux-image-")
 """Packages that are of interest whether asked for or not, next to all that name nvidia."""
 GONE = ("not-installed", "config-files")
 """States of a package of which nothing is left but, at most, its configuration."""
-LASTING = re.compile(rf"^Status: \S+ ok (?:installed|{'|'.join(GONE)})$", re.MULTILINE)
-"""States in which dpkg leaves a package; any other is of interest, whoever it belongs to."""
+LASTING = re.compile(rf"^Status: (?!hold )\S+ ok (?:installed|{'|'.join(GONE)})$", re.MULTILINE)
+"""States in which dpkg leaves a package, unless it is held; any other is of interest, whoever it
+belongs to."""
 FIELD = re.compile(r"^(Package|Status|Version|Architecture): *(.*)$", re.MULTILINE)
 FIELD_AUTO = re.compile(r"^(Package|Architecture|Auto-Installed): *(.*)$", re.MULTILINE)
 
@@ -32,12 +34,15 @@ def collect(query: Query) -> dict[str, Any]:
     updates = sorted(filter(is_update, (ADMIN / "updates").iterdir()))
     # An interrupted dpkg wrote there what it had done, and reads it when it is started again.
     text = "\n\n".join([text, *(read(path) or "" for path in updates)])
-    packages = parse_status(text, frozenset(query["packages"]))
+    noted = names(HELD)
+    wanted = {*query["packages"], *(name.partition(":")[0] for name in noted)}
+    packages = parse_status(text, wanted)
     for name in parse_auto(read(EXTENDED) or "", _native(text)) & packages.keys():
         packages[name]["auto"] = True
     return {
         "interrupted": bool(updates),
         "packages": packages,
+        "noted": [name for name in noted if name in packages],
     }
 
 

@@ -1,6 +1,7 @@
 """Which release of each Python environment is current, and what it really contains.
 
-What moved since it was sealed is looked at more closely: by whom, and what it breaks.
+What moved since it was sealed is looked at more closely: by whom, and what it breaks. The others
+are held to what they were where the current one is not as asked: looking at all files takes long.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ from provision.remote.probe import Query
 
 NAME = "environments"
 KEYS = ("lock", "python", "files")
+SEALED = ("lock", "wheels", "python")
+"""What of a manifest is told."""
+STORES = ("feed", "locks", "wheels")
+"""Folders beside the releases, of what those are made from."""
 NOTHING: dict[str, Any] = {
     "release": None,
     "lock": None,
@@ -29,6 +35,7 @@ NOTHING: dict[str, Any] = {
     "distributions": {},
     "moved": {},
     "broken": None,
+    "sizes": {},
 }
 """What is current before the first switch."""
 NAMED = 20
@@ -38,20 +45,42 @@ IMPORT_PATIENCE = 20.0
 
 
 def collect(query: Query) -> dict[str, Any]:
-    return {name: describe(Path(root)) for name, root in query["environments"].items()}
+    return {
+        name: describe(Path(asked["root"]), asked["wanted"])
+        for name, asked in query["environments"].items()
+    }
 
 
-def describe(root: Path) -> dict[str, Any] | None:
-    """The release that `current` points to, and all that were begun; None where there is none."""
+def describe(root: Path, wanted: Sequence[str]) -> dict[str, Any] | None:
+    """The release that `current` points to, and all that were begun; None where there is none.
+
+    `wanted` is what the current one may be called before its number.
+    """
     begun = {name: _sealed_at(root / "releases" / name) for name in names(root / "releases")}
     releases = {name: None if at is None else spelt(at) for name, at in begun.items()}
     link = root / "current"
     if os.path.lexists(link) and not link.is_symlink():
         raise Failed(f"{link} is no link to a release: move it away, it is made anew")
     current = os.readlink(link) if link.is_symlink() else ""  # noqa: PTH115 - as it is written
-    if current.removeprefix("releases/") not in begun:
-        return {**NOTHING, "releases": releases} if releases else None
-    return {**_release(root / current), "releases": releases}
+    there = current.removeprefix("releases/") in begun
+    if not there and not releases:
+        return None
+    found = _release(root / current) if there else NOTHING
+    name = str(found["release"])
+    as_asked = found["intact"] and name.rpartition("-")[0] in wanted
+    older = {
+        other: _older(root / "releases" / other, closely=not as_asked)
+        for other, at in releases.items()
+        if at and other != name
+    }
+    stored = [f"{kind}/{one}" for kind in STORES for one in names(root / kind)]
+    return {**found, "releases": releases, "older": older, "stored": stored}
+
+
+def _older(folder: Path, *, closely: bool) -> dict[str, Any]:
+    manifest = parse_manifest(read(folder / sealed.MANIFEST))
+    intact = sealed.intact(sealed.listing(folder)[0], manifest["files"]) if closely else None
+    return {**{name: manifest[name] for name in SEALED}, "intact": intact}
 
 
 def _sealed_at(folder: Path) -> float | None:
@@ -71,17 +100,19 @@ def spelt(at: float) -> str:
 def _release(folder: Path) -> dict[str, Any]:
     manifest = parse_manifest(read(folder / sealed.MANIFEST))
     site = _site(folder / "lib")
-    intact = sealed.intact(folder, manifest["files"])
+    lines, size = sealed.listing(folder)
+    intact = sealed.intact(lines, manifest["files"])
     since = _sealed_at(folder)
     moved = {} if intact or since is None else _moved(site, since)
     return {
         "release": folder.name,
-        **{name: manifest[name] for name in ("lock", "wheels", "python")},
+        **{name: manifest[name] for name in SEALED},
         "intact": intact,
         "changes": [] if intact else _changes(folder),
         "distributions": sealed.parse_distributions(os.listdir(site)),  # noqa: PTH208
         "moved": moved,
         "broken": _broken(folder, site) if "numpy" in moved else None,
+        "sizes": {folder.name: size},
     }
 
 

@@ -1,4 +1,4 @@
-"""How much memory the probe's own cgroup may use, and how many processors."""
+"""How much memory our own cgroup may use, how much of it is left, and how many processors."""
 
 from __future__ import annotations
 
@@ -14,16 +14,36 @@ from provision.remote.probe import Query
 NAME = "memory"
 FILES = {"cgroup2": "memory.max", "cgroup": "memory.limit_in_bytes"}
 """The file with a group's limit, by the type of file system."""
+USED = {
+    "memory.max": ("memory.current", "inactive_file"),
+    "memory.limit_in_bytes": ("memory.usage_in_bytes", "total_inactive_file"),
+}
+"""Beside that file: what the group uses, and the line of memory.stat with the cache of files in it
+that nobody uses, which the kernel drops first."""
+
+Reader = Callable[[str], "str | None"]
 
 
 def collect(_query: Query) -> dict[str, Any]:
     sizes = parse_meminfo(need("/proc/meminfo"))
-    paths = limit_files(need("/proc/self/cgroup"), need("/proc/self/mountinfo"))
+    cgroup, mounts = need("/proc/self/cgroup"), need("/proc/self/mountinfo")
+    paths = limit_files(cgroup, mounts)
     return {
         **sizes,
+        "available": min([sizes["available"], *headrooms(paths, read, sizes["total"])]),
         "limit": least(paths, read, sizes["total"]),
-        "cpus": len(os.sched_getaffinity(0)),
+        "cpus": processors(cgroup, mounts, read, len(os.sched_getaffinity(0))),
     }
+
+
+def available() -> int:
+    """Bytes that this process may still use: what the machine has, or a cgroup above leaves.
+
+    What lies in tmpfs counts as used.
+    """
+    sizes = parse_meminfo(need("/proc/meminfo"))
+    paths = limit_files(need("/proc/self/cgroup"), need("/proc/self/mountinfo"))
+    return min([sizes["available"], *headrooms(paths, read, sizes["total"])])
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
@@ -39,25 +59,30 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 def limit_files(cgroup: str, mountinfo: str) -> list[str]:
     """Files that may limit this process: of its own group and of all above, in v1 and v2."""
-    own = {
-        ("cgroup2" if not controllers else "cgroup"): path
-        for _, controllers, path in (line.split(":", 2) for line in cgroup.splitlines())
-        if not controllers or "memory" in controllers.split(",")
-    }
     return [
-        f"{directory}/{FILES[kind]}"
-        for kind, root, mount in _mounts(mountinfo)
-        if kind in own
-        for directory in _upwards(own[kind], root, mount)
+        f"{directory}/{FILES[kind]}" for kind, directory in _groups("memory", cgroup, mountinfo)
     ]
 
 
-def _mounts(mountinfo: str) -> Iterator[tuple[str, str, str]]:
+def _groups(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, str]]:
+    """Type and directory of every group of this process and above that the controller may limit."""
+    own = {
+        ("cgroup2" if not controllers else "cgroup"): path
+        for _, controllers, path in (line.split(":", 2) for line in cgroup.splitlines())
+        if not controllers or controller in controllers.split(",")
+    }
+    for kind, root, mount in _mounts(controller, mountinfo):
+        if kind in own:
+            for directory in _upwards(own[kind], root, mount):
+                yield kind, directory
+
+
+def _mounts(controller: str, mountinfo: str) -> Iterator[tuple[str, str, str]]:
     """Type, root and mount point of the groups' file systems (proc(5), mountinfo)."""
     for line in mountinfo.splitlines():
         place, _, what = line.partition(" - ")
         kind, _, options = what.split(" ", 2)
-        if kind == "cgroup2" or (kind == "cgroup" and "memory" in options.split(",")):
+        if kind == "cgroup2" or (kind == "cgroup" and controller in options.split(",")):
             root, mount = place.split(" ")[3:5]
             yield kind, root, mount
 
@@ -75,7 +100,36 @@ def _upwards(path: str, root: str, mount: str) -> list[str]:
     return ["/".join([mount, *parts[:depth]]) for depth in range(len(parts), -1, -1)]
 
 
-def least(paths: list[str], reader: Callable[[str], str | None], total: int) -> int | None:
+def headrooms(paths: list[str], reader: Reader, total: int) -> list[int]:
+    """Bytes that each limited group has left, in the same order; none of what has no limit."""
+    found = []
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        limit = least([path], reader, total)
+        usage, idle = USED[name]
+        used, stat = reader(f"{folder}/{usage}"), reader(f"{folder}/memory.stat")
+        if limit is not None and used is not None:
+            line = re.search(rf"^{idle} (\d+)$", stat or "", re.MULTILINE)
+            found.append(max(0, limit - int(used) + (int(line[1]) if line else 0)))
+    return found
+
+
+def processors(cgroup: str, mountinfo: str, reader: Reader, affinity: int) -> int:
+    """Those that we may run on, or the least share of time that a group above has."""
+    shares = []
+    for kind, folder in _groups("cpu", cgroup, mountinfo):
+        if kind == "cgroup2":
+            quota, *rest = (reader(f"{folder}/cpu.max") or "max").split()
+            period = rest[0] if rest else "100000"
+        else:
+            quota = reader(f"{folder}/cpu.cfs_quota_us") or "-1"
+            period = reader(f"{folder}/cpu.cfs_period_us") or "100000"
+        if quota not in ("max", "-1"):
+            shares.append(int(quota) / int(period))
+    return max(1, int(min([affinity, *shares])))
+
+
+def least(paths: list[str], reader: Reader, total: int) -> int | None:
     """The least limit in bytes, None where none is below what the machine has.
 
     The root group has no file; "no limit" is 'max' in v2 and a number near 2^63 in v1.

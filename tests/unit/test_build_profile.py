@@ -1,0 +1,194 @@
+"""What is known of a recipe's units, and what follows for others."""
+
+import json
+
+import pytest
+
+from provision.errors import UsageError
+from wheels import profile
+from wheels.profile import GUESS, Measured, Profile, distance, load, predict
+from wheels.remote.curve import Curve
+
+MIB = 2**20
+NVCC = "nvcc 13.1"
+
+LAW = [
+    # archs, threads, MiB at most, CPU seconds: flash_fwd_hdim32_bf16_causal_sm80.cu, nvcc 13.1,
+    # measured on two loaded cores, 2026-11-29
+    (1, 1, 3164, 102.2),
+    (2, 1, 3164, 167.1),
+    (2, 2, 6309, 181.1),
+    (4, 4, 12501, 412.9),
+]
+
+
+def measured(unit, *, peak=1000.0, compiler=NVCC, device=(10.0, 90.0)):
+    return Measured(
+        unit=unit,
+        compiler=compiler,
+        arch="120",
+        cpu_seconds=100.0,
+        device_seconds=device,
+        shape_of=None,
+        curve_mib=((0.0, 100.0), (10.0, 100.0), (50.0, peak), (55.0, 300.0), (100.0, 200.0)),
+    )
+
+
+def known(*rows):
+    return Profile(source="a test", machine="none", measured=rows)
+
+
+def one(rows, name, *, archs=1, threads=1, compiler=NVCC):
+    (found,) = predict(rows, [name], archs=archs, threads=threads, compiler=compiler)
+    return found
+
+
+@pytest.mark.parametrize(("archs", "threads", "peak", "cpu"), LAW)
+def test_several_archs_take_what_was_measured(archs, threads, peak, cpu):
+    name = "flash_fwd_hdim32_bf16_causal_sm80.cu"
+    unit = one(load("flash-attn"), name, archs=archs, threads=threads).unit
+    assert unit.curve.peak / MIB == pytest.approx(peak, rel=0.02)
+    assert unit.curve.duration * unit.cores == pytest.approx(cpu, rel=0.15)
+
+
+def test_more_threads_than_archs_change_nothing():
+    rows = known(measured("a.cu"))
+    assert one(rows, "a.cu", archs=2, threads=9).unit == one(rows, "a.cu", archs=2, threads=2).unit
+
+
+def test_archs_after_one_another_take_longer_and_no_more_memory():
+    rows = known(measured("a.cu"))
+    alone, three = one(rows, "a.cu").unit, one(rows, "a.cu", archs=3).unit
+    assert three.curve.peak == alone.curve.peak
+    assert three.curve.duration == pytest.approx(20 + 3 * 80)
+    assert three.cores == pytest.approx(1.0)
+    assert [three.curve.at(50.0 + turn * 80) for turn in range(3)] == [1000 * MIB] * 3
+
+
+def test_a_last_turn_of_fewer_archs_takes_less():
+    five = one(known(measured("a.cu")), "a.cu", archs=5, threads=4).unit
+    assert five.curve.peak == 4000 * MIB
+    assert five.curve.at(50.0 + 80.0) == 1000 * MIB
+    assert five.cores == pytest.approx((20 + 5 * 80) / (20 + 2 * 80))
+
+
+def test_what_is_not_for_gpus_knows_no_archs():
+    rows = known(measured("a.cpp", device=None))
+    assert one(rows, "a.cpp", archs=4, threads=4).unit == one(rows, "a.cpp").unit
+
+
+def test_the_compiler_s_own_measurement_counts_else_the_heaviest():
+    rows = known(
+        measured("a.cu", peak=1000.0),
+        measured("a.cu", peak=1200.0, compiler="nvcc 12.4"),
+        measured("a.cu", peak=1100.0, compiler="nvcc 13.0"),
+    )
+    assert one(rows, "a.cu").unit.curve.peak == 1000 * MIB
+    assert one(rows, "a.cu", compiler="nvcc 12.8").unit.curve.peak == 1200 * MIB
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("attn_bwd_dim64_half.cu", "attn_bwd_dim64_float.cu"),
+        ("attn_bwd_dim72_float.cu", "attn_bwd_dim64_float.cu"),
+        ("attn_bwd_dim200_float_more.cu", "attn_bwd_dim256_float.cu"),
+        ("attn_fwd_dim256_float.cu", "attn_fwd_dim32_float.cu"),
+        ("something_else.cpp", "api.cpp"),
+    ],
+)
+def test_the_most_similar_name_tells_for_one_that_was_not_measured(name, nearest):
+    names = [
+        *("attn_bwd_dim64_float.cu", "attn_bwd_dim256_float.cu"),
+        *("attn_fwd_dim32_float.cu", "api.cpp"),
+    ]
+    rows = known(*(measured(name, peak=1000.0 + 100 * at) for at, name in enumerate(names)))
+    found = one(rows, name)
+    assert found.basis == f"as {nearest}, measured with {NVCC}"
+    assert found.unit.curve == one(rows, nearest).unit.curve
+    assert found.unit.name == name
+
+
+def test_a_name_is_like_itself_and_likeness_goes_both_ways():
+    names = ["a_b12.cu", "a_b13.cu", "a.cpp", "", ".", "12", "a_a_a.cu", "B12_x9999999999999.cu"]
+    for first in names:
+        for second in names:
+            assert distance(first, second) == pytest.approx(distance(second, first))
+        assert distance(first, first) == 0
+
+
+def test_a_prediction_says_that_it_was_measured():
+    assert one(known(measured("a.cu")), "a.cu").basis == f"measured with {NVCC}"
+
+
+def test_without_a_profile_it_is_one_guess_and_says_so():
+    found = one(None, "a.cu", archs=2, threads=2)
+    assert found.basis.startswith("a guess")
+    assert found.unit.curve.peak == 2 * GUESS.peak
+
+
+def test_the_guess_is_no_lighter_than_anything_measured():
+    rows = load("flash-attn").measured
+    assert max(row.curve.peak for row in rows) <= GUESS.peak
+    assert max(row.curve.area for row in rows) <= GUESS.area
+
+
+def test_every_unit_of_flash_attn_is_told_by_one_of_its_own_kind():
+    sizes = (32, 64, 96, 128, 192, 256)
+    for kind in ("bwd", "fwd", "fwd_split"):
+        names = [
+            f"flash_{kind}_hdim{size}_{dtype}{causal}_sm80.cu"
+            for size in sizes
+            for dtype in ("bf16", "fp16")
+            for causal in ("", "_causal")
+        ]
+        for found in predict(load("flash-attn"), names, archs=1, threads=1, compiler=NVCC):
+            like = found.basis if found.basis.startswith("as ") else f"as {found.unit.name}"
+            assert like.startswith(f"as flash_{kind}_hdim"), found
+
+
+class TestFiles:
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(profile, "FOLDER", tmp_path)
+        return tmp_path
+
+    def rows(self, **changes):
+        row = json.loads(measured("a.cu").model_dump_json())
+        return {"source": "a test", "machine": "none", "measured": [{**row, **changes}]}
+
+    def test_there_need_not_be_one(self, folder):
+        assert load("nothing") is None
+
+    def test_what_it_says_is_what_is_read(self, folder):
+        (folder / "x.json").write_text(json.dumps(self.rows()))
+        assert load("x") == known(measured("a.cu"))
+        assert isinstance(load("x").measured[0].curve, Curve)
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("", "x.json: not a profile"),
+            ("[]", "x.json: expected an object"),
+            ('{"source": "a"}', "x.json: machine"),
+        ],
+    )
+    def test_a_file_that_is_none_is_one_message(self, folder, text, says):
+        (folder / "x.json").write_text(text)
+        with pytest.raises(UsageError, match=says):
+            load("x")
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"curve_mib": [[0, 1], [0, 2]]}, "times rise"),
+            ({"device_seconds": [50, 40]}, "device_seconds lies outside"),
+            ({"device_seconds": [50, 400]}, "device_seconds lies outside"),
+            ({"cpu_seconds": 0}, "cpu_seconds"),
+            ({"memory": 1}, "memory"),
+        ],
+    )
+    def test_a_bad_row_is_named(self, folder, changes, says):
+        (folder / "x.json").write_text(json.dumps(self.rows(**changes)))
+        with pytest.raises(UsageError, match=rf"x.json: measured.0.*{says}"):
+            load("x")

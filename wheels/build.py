@@ -1,0 +1,222 @@
+"""Builds a recipe's wheel on a host, and brings it home."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from pydantic import ValidationError
+
+from provision import engine, wheelhouse, wire
+from provision import stack as stacks
+from provision.compatibility import seen as compatibility
+from provision.errors import ProvisionError, UsageError
+from provision.follow import Tell
+from provision.inventory import Inventory
+from provision.plan import Place
+from provision.stop import Stop
+from provision.target import Target
+from provision.wheelhouse import Manifest
+from provision.wire import zipped
+from wheels import lock, profile, source
+from wheels.plan import Build, Order, plan
+from wheels.recipe import FOLDER, Recipe
+
+ROOMS = [Path(wire.__file__).parent, Path(__file__).parent]
+MARK = "@build "
+"""Before what the builder says of itself, among the build's output (see remote/builder.py)."""
+QUIET = 30.0
+"""Seconds between two lines about a build's state where there is no terminal."""
+STATE = ("done", "running", "paused", "waiting", "used", "budget", "left")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What the user asked for."""
+
+    recipe: Recipe
+    budget: int | None = None
+    """Bytes."""
+    gate: bool = True
+
+
+def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, str]) -> Build:
+    """Plan a build, with everything that it needs of this computer.
+
+    Raises ProvisionError: a source that can't be fetched, a lock that is not there.
+    """
+    recipe = wish.recipe
+    stack = stacks.load(recipe.stack)
+    content = source.fetch(recipe)
+    script = recipe.checks.kernels
+    order = Order(
+        archs=archs,
+        versions=lock.versions(recipe, stack),
+        lock=None if recipe.build.interpreter else lock.load(recipe).text,
+        source=content,
+        code=zipped(ROOMS),
+        units=source.units(content, recipe.source.units),
+        kernels=(FOLDER / "kernels" / script).read_text(encoding="utf-8") if script else None,
+        budget=wish.budget,
+        gate=wish.gate,
+    )
+    return plan(recipe, profile.load(recipe.profile), target, seen.facts, order)
+
+
+def archs(
+    recipe: Recipe, inventory: Inventory, target: Target, seen: engine.Look
+) -> dict[str, str]:
+    """The compute capabilities that the wheel is for → whose GPUs they are.
+
+    The recipe's own, else those of all hosts whose stack wants the wheel, and of the build host.
+    Raises UsageError where nobody says any.
+    """
+    if recipe.archs:
+        return dict.fromkeys(recipe.archs, "the recipe's")
+    found: dict[str, list[str]] = {}
+    for name, capability in compatibility.gpus(target.want, seen.facts).items():
+        if capability:
+            found.setdefault(capability, []).append(f"{target.host.name}: {name}")
+    for host in inventory.hosts.values():
+        if host.name == target.host.name or not host.gpus or not _wants(host.stack, recipe):
+            continue
+        want = replace(target.want, stack=stacks.load(host.stack), gpus=host.gpus)
+        for name, capability in compatibility.gpus(want, None).items():
+            if capability:
+                found.setdefault(capability, []).append(f"{host.name}: {name}")
+    if not found:
+        raise UsageError(
+            f"{recipe.name}: no host says which GPUs the wheel is for",
+            hint="give the hosts that want it `gpus` in the inventory, or the recipe `archs`",
+        )
+    return {arch: ", ".join(whose) for arch, whose in sorted(found.items())}
+
+
+def _wants(stack: str, recipe: Recipe) -> bool:
+    wheels = (w for one in stacks.load(stack).environment.values() for w in one.wheels)
+    return any(Requirement(wheel).name == recipe.wheel for wheel in wheels)
+
+
+def build(target: Target, seen: engine.Look, planned: Build, tell: Tell, stop: Stop) -> Manifest:
+    """Carry out the plan, fetch the wheel and put it into the wheelhouse.
+
+    Raises NotConverged, Cancelled and the like; what was compiled stays on the host.
+    """
+    there = replace(seen, plan=planned.plan)
+    engine.apply(target, there, heard(tell), stop, planned.uploads)
+    return bring(target, planned)
+
+
+def heard(tell: Tell) -> Tell:
+    """The builder's own words as events; everything else as it is.
+
+    What it says of its state is for a line that changes; `now` and then for one that stays.
+    """
+    spoken = 0.0
+
+    def hear(event: Mapping[str, Any]) -> None:
+        line = str(event.get("line", ""))
+        if event["event"] != "output" or not line.startswith(MARK):
+            tell(event)
+            return
+        try:
+            said = json.loads(line.removeprefix(MARK))
+        except ValueError:  # cut short
+            return
+        nonlocal spoken
+        if isinstance(said, dict) and (text := words(said)):
+            kept = said.get("event") != "state"
+            now = not kept and time.monotonic() - spoken > QUIET
+            spoken = time.monotonic() if now else spoken
+            tell({"event": "building", "text": text, "kept": kept, "now": now})
+
+    return hear
+
+
+def words(said: Mapping[str, Any]) -> str:
+    """What the builder says, in a line; '' for what it should not say."""
+    match said:
+        case {"event": "state"} if all(isinstance(said.get(n), int) for n in STATE):
+            paused = f" ({said['paused']} paused)" if said["paused"] else ""
+            used, budget = (said[name] / 2**30 for name in ("used", "budget"))
+            return (
+                f"{said['done']} done, {said['running']} running{paused}, "
+                f"{said['waiting']} waiting; {used:.1f} of {budget:.1f} GiB; "
+                f"{said['left'] // 60} min {said['left'] % 60:02} s to go"
+            )
+        case {"event": "again", "unit": str(unit), "peak": int(peak)}:
+            return f"{unit} was killed at {peak / 2**30:.1f} GiB; it waits to run again"
+        case {"event": "says", "line": str(line)}:
+            return line
+        case {"event": "proving", "wheel": str(wheel)}:
+            return f"proving {wheel}"
+        case {"event": "built", "wheel": str(wheel), "size": int(size)}:
+            return f"built {wheel} ({size / 1e6:.1f} MB)"
+    return ""
+
+
+def bring(target: Target, planned: Build, folder: Path = wheelhouse.FOLDER) -> Manifest:
+    """Fetch a finished wheel and its provenance. Raises ProvisionError when one is not right."""
+    transport, done = target.transport, f"{planned.tree}/done"
+    report = _report(target.host.name, wire.get(transport, f"{done}/report.json"))
+    content = wire.get(transport, f"{done}/{report['file']}")
+    digest = hashlib.sha256(content).hexdigest()
+    manifest = _manifest(target.host.name, report, digest, len(content))
+    recipe = planned.recipe
+    provenance = {
+        "recipe": recipe.model_dump(mode="json"),
+        "wheel": manifest.model_dump(mode="json"),
+        "inputs": _placed(planned),
+        "budget": planned.room.budget,
+        "cores": planned.room.cores,
+        **{name: value for name, value in report.items() if name != "file"},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        manifest.file: content,
+        f"{manifest.file}.provenance": json.dumps(provenance, indent=1).encode(),
+        f"{manifest.file}.json": (manifest.model_dump_json(indent=1) + "\n").encode(),
+    }
+    for name, data in files.items():  # the manifest last: without it the others do not count
+        fresh = folder / f".{name}.{os.getpid()}"
+        fresh.write_bytes(data)
+        fresh.replace(folder / name)
+    return manifest
+
+
+def _placed(planned: Build) -> dict[str, str]:
+    """What the build got from here: file → sha256."""
+    actions = (a for one in planned.plan.rounds for c in one.changes for a in c.actions)
+    return {Path(a.path).name: a.sha256 for a in actions if isinstance(a, Place)}
+
+
+def _report(host: str, content: bytes) -> dict[str, Any]:
+    try:
+        report = json.loads(content)
+        parse_wheel_filename(report["file"])
+    except (ValueError, TypeError, LookupError, InvalidWheelFilename) as error:
+        raise ProvisionError(f"{host}: the build's report can't be read: {error}") from error
+    return dict(report)
+
+
+def _manifest(host: str, report: Mapping[str, Any], sha256: str, size: int) -> Manifest:
+    try:
+        proof = report["proof"]
+        return Manifest(
+            file=report["file"],
+            sha256=sha256,
+            size=size,
+            requires=proof["requires"],
+            archs=proof["archs"],
+            glibc=proof["glibc"],
+        )
+    except (ValidationError, TypeError, LookupError) as error:
+        raise ProvisionError(f"{host}: the build's report can't be read: {error}") from error

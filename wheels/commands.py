@@ -1,0 +1,220 @@
+"""What the build tasks do: choose, build, say how it went; each returns the exit code."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from provision import engine, inventory, stack, wheelhouse, wire
+from provision.commands.hosts import get_ready
+from provision.errors import (
+    DIFFERENCES,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    ProvisionError,
+    UsageError,
+)
+from provision.fleet import each
+from provision.inventory import Host
+from provision.report import Report
+from provision.stop import Stop
+from wheels import describe, lock, recipe
+from wheels.build import Wish, archs, build, heard, prepare
+
+SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(GiB|MiB)", re.IGNORECASE)
+
+
+def make(
+    name: str,
+    hosts: Sequence[str],
+    *,
+    plan: bool,
+    force: bool,
+    budget: str,
+    gate: bool,
+    json: bool,
+    verbose: bool,
+) -> int:
+    """Build one recipe's wheel on one host, unless the wheelhouse has it."""
+    report = Report(json=json, verbose=verbose)
+    stop = Stop()
+    found: dict[str, Any] = {}
+    try:
+        wish = Wish(recipe=recipe.load(name), budget=_bytes(budget), gate=gate)
+        known = inventory.load()
+        if len(hosts) > 1:
+            raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+
+    def do(host: Host) -> int:
+        ready = get_ready(host, report, start=True)
+        tell = heard(functools.partial(report.event, host.name))
+        seen = engine.free(ready, engine.look(ready), tell, wait=not plan)
+        planned = prepare(wish, ready, seen, archs(wish.recipe, known, ready, seen))
+        found[host.name] = describe.data(planned)
+        for line in describe.lines(planned):
+            report.say(host.name, line)
+        if planned.there and not force:
+            report.say(
+                host.name, f"nothing to do: the wheelhouse has {planned.there.file}", "green"
+            )
+            return DONE
+        report.plan(planned.plan, commands=plan or verbose)
+        if plan:
+            return FAILED if planned.plan.now.blocked else DONE
+        made = build(ready, seen, planned, tell, stop)
+        found[host.name]["made"] = made.model_dump(mode="json")
+        report.say(host.name, f"the wheelhouse has {made.file}, sha256 {made.sha256}", "green")
+        return DONE
+
+    chosen = [*hosts] or [known.builder or known.default]
+    code = each(report, chosen, (), do, found, stop=stop)
+    if json:
+        report.data(found)
+    return code
+
+
+def awaited(hosts: Sequence[str], groups: Sequence[str], *, verbose: bool) -> int:
+    """Build what the stacks of these hosts want and the wheelhouse has not."""
+    report = Report(verbose=verbose)
+    try:
+        chosen = inventory.load().select(hosts, groups)
+        wanted = [
+            canonicalize_name(Requirement(text).name)
+            for name in dict.fromkeys(host.stack for host in chosen)
+            for environment in stack.load(name).environment.values()
+            for text in environment.wheels
+        ]
+        if lacking := [name for name in wanted if name not in recipe.names()]:
+            raise UsageError(f"no recipe builds {lacking[0]}", hint="recipes: wheels/recipes")
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    for name in dict.fromkeys(wanted):
+        code = make(
+            name, (), plan=False, force=False, budget="", gate=True, json=False, verbose=verbose
+        )
+        if code != DONE:
+            return code
+    return DONE
+
+
+def _bytes(text: str) -> int | None:
+    if not text:
+        return None
+    match = SIZE.fullmatch(text.strip())
+    if not match or not (size := float(match[1])):
+        raise UsageError(f"--budget {text!r}: expected a size such as 64GiB or 900MiB")
+    return round(size * (2**30 if match[2].lower() == "gib" else 2**20))
+
+
+def lock_recipe(name: str, *, check: bool) -> int:
+    """Lock a recipe's build environment, or hold the lock to the recipe; '' for all recipes."""
+    report = Report()
+    code = DONE
+    try:
+        names = [name] if name else recipe.names()
+        for one in map(recipe.load, names):
+            if one.build.interpreter:
+                continue
+            where = f"recipe {one.name}"
+            if check:
+                for row in lock.check(one):
+                    report.say(where, f"out of date: {row.field}: {row.reason}", "red")
+                    report.say(where, f"mend it: invoke lock --recipe {one.name}")
+                    code = DIFFERENCES
+                continue
+            changed = lock.make(one, functools.partial(report.say, where, style="dim"))
+            what = f"{lock.file(one).name} is written" if changed else "nothing to do"
+            report.say(where, what, "green")
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        report.error(ProvisionError("interrupted", hint="the lock at hand is as it was"))
+        return INTERRUPTED
+    return code
+
+
+def listed(*, json: bool) -> int:
+    """Show what was built."""
+    report = Report(json=json)
+    try:
+        wheels = wheelhouse.load()
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    for one in wheels:
+        archs_ = ", ".join(one.archs)
+        report.say(
+            one.file, f"{one.size / 1e6:.1f} MB, for {archs_}, glibc {one.glibc}; {one.sha256}"
+        )
+    if not wheels and not json:
+        report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
+    if json:
+        report.data([one.model_dump(mode="json") for one in wheels])
+    return DONE
+
+
+def verify() -> int:
+    """Hold every wheel to its manifest."""
+    report = Report()
+    code = DONE
+    try:
+        wheels = wheelhouse.load()
+        for one in wheels:
+            try:
+                wheelhouse.content(wheels, one.sha256)
+                report.say(one.file, "as its manifest says", "green")
+            except ProvisionError as error:
+                report.error(error)
+                code = DIFFERENCES
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    return code
+
+
+def prune(*, plan: bool) -> int:
+    """Remove wheels that no stack's lock takes any more, with what stands beside them."""
+    report = Report()
+    try:
+        wheels = wheelhouse.load()
+        kept = wheelhouse.wanted(wheels)
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    for one in wheels:
+        if one in kept:
+            continue
+        report.say(one.file, "would go" if plan else "removed", "yellow")
+        if not plan:
+            for path in wheelhouse.FOLDER.glob(f"{one.file}*"):
+                path.unlink()
+    return DONE
+
+
+def push(hosts: Sequence[str], groups: Sequence[str]) -> int:
+    """Copy the wheels that hosts' stacks want to the hosts, each once, by hash."""
+    report = Report()
+
+    def do(host: Host) -> int:
+        ready = get_ready(host, report)
+        wheels = wheelhouse.wanted(ready.want.wheelhouse, [host.stack])
+        lacking = set(wire.lacking(ready.transport, [one.sha256 for one in wheels]))
+        for one in wheels:
+            if one.sha256 in lacking:
+                wire.put(ready.transport, one.sha256, wheelhouse.content(wheels, one.sha256))
+            said = "copied" if one.sha256 in lacking else "there already"
+            report.say(host.name, f"{one.file}: {said}")
+        return DONE
+
+    return each(report, hosts, groups, do)

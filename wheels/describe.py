@@ -1,0 +1,66 @@
+"""A build in words: what, where, for whom, in how much memory and time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from wheels.plan import GIB, Build
+
+
+def lines(build: Build) -> Iterator[str]:
+    """For people."""
+    recipe = build.recipe
+    against = ", ".join(f"{name} {version}" for name, version in build.versions.items())
+    yield (
+        f"{recipe.wheel} {build.version}"
+        + (f", built against {against}" if against else "")
+        + f", with CUDA {recipe.toolkit.release}"
+    )
+    for arch, whose in build.archs.items():
+        yield f"for GPUs of compute capability {arch} ({whose})"
+    basis = Counter(one.basis.partition(",")[0].partition(" ")[0] for one in build.predictions)
+    known = {"measured": "measured", "as": "like one that was measured", "a": "guessed"}
+    how = ", ".join(f"{count} {known.get(word, word)}" for word, count in basis.items())
+    heaviest = max((one.unit.curve.peak for one in build.predictions), default=0)
+    yield (
+        f"{len(build.predictions)} units ({how}), the heaviest {heaviest / GIB:.1f} GiB; "
+        f"all at once {sum(one.unit.curve.peak for one in build.predictions) / GIB:.0f} GiB"
+    )
+    yield f"budget {build.room.budget / GIB:.1f} GiB ({build.why}), {build.room.cores} processors"
+    yield (
+        f"about {minutes(build.schedule.makespan)}, {build.schedule.peak / GIB:.1f} GiB at most; "
+        + (
+            "the gate lets compilers in as memory allows"
+            if build.gate
+            else f"without the gate: at most {build.jobs} compilers at a time"
+        )
+    )
+
+
+def data(build: Build) -> dict[str, Any]:
+    """As JSON."""
+    return {
+        "recipe": build.recipe.name,
+        "wheel": build.recipe.wheel,
+        "version": build.version,
+        "against": dict(build.versions),
+        "archs": dict(build.archs),
+        "units": [
+            {"unit": p.unit.name, "peak": p.unit.curve.peak, "basis": p.basis}
+            for p in build.predictions
+        ],
+        "budget": build.room.budget,
+        "cores": build.room.cores,
+        "jobs": build.jobs,
+        "seconds": round(build.schedule.makespan, 1),
+        "peak": build.schedule.peak,
+        "there": build.there.file if build.there else None,
+        "plan": build.plan.to_data(),
+    }
+
+
+def minutes(seconds: float) -> str:
+    """A time that is only foreseen, as people say it."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,196 @@
+"""TOML → Recipe: how one CUDA wheel is built, what it must prove, and how jobs are told to it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from packaging.version import Version as PythonVersion
+from pydantic import Field, model_validator
+
+from provision.errors import UsageError
+from provision.stack import (
+    EnvironmentName,
+    Ordered,
+    Release,
+    RequirementText,
+    Sha256,
+    Table,
+    validated,
+)
+
+FOLDER = Path(__file__).parent / "recipes"
+Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
+"""Of GPUs, such as '12.0'."""
+DistributionName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
+"""Normalised (PEP 503)."""
+File = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+ENVIRONMENT = "{environment}"
+"""In a place or a variable: the site-packages folder of the build environment."""
+Place = Annotated[str, Field(pattern=r"^(\{environment\})?(/[A-Za-z0-9._+-]+)+$")]
+"""A path on the build host, or one below its build environment's site-packages."""
+
+
+class Source(Table):
+    """Where the code comes from: an sdist of the package index, by hash, or a folder of ours."""
+
+    sdist: Sha256 | None = None
+    folder: File | None = None
+    """Beside the recipe."""
+    units: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Patterns (fnmatch) of the files that nvcc compiles, within the source's folder."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Source:
+        if (self.sdist is None) == (self.folder is None):
+            raise ValueError("expected either `sdist` (its sha256) or `folder`")
+        return self
+
+
+class Toolkit(Table):
+    """The CUDA toolkit that compiles it."""
+
+    release: Release
+    home: Place
+    """CUDA_HOME."""
+    links: dict[str, str] = Field(default_factory=dict)
+    """Below it: link → target, which a toolkit of the package index lacks."""
+
+
+class Jobs(Table):
+    """How the build is told how many compilers it may start, and how many threads each has."""
+
+    variable: Variable = "MAX_JOBS"
+    means: Literal["jobs", "jobs*threads"] = "jobs"
+    """`jobs*threads`: the build itself divides it by the threads."""
+    threads: Variable | None = None
+    """Of nvcc's `--threads`: archs that one compiler works on at a time."""
+
+
+class Archs(Table):
+    """How the build is told which GPUs it is for."""
+
+    variable: Variable
+    form: Literal["12.0", "120"] = "12.0"
+    separator: str = Field(default=";", pattern=r"^[;, ]$")
+
+    def text(self, archs: tuple[str, ...]) -> str:
+        """The variable's value for compute capabilities such as '12.0'."""
+        words = archs if self.form == "12.0" else [arch.replace(".", "") for arch in archs]
+        return self.separator.join(words)
+
+
+class Build(Table):
+    """The build environment, and what the build is told."""
+
+    python: str = ">=3.11,<3.14"
+    requirements: tuple[RequirementText, ...] = ()
+    """Beside the distributions that the wheel is built against."""
+    interpreter: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._+-]+)+$")] | None = None
+    """Of an environment that the build host has already; without it one is made from the lock."""
+    backend: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:]+$")] = (
+        "setuptools.build_meta:__legacy__"
+    )
+    """PEP 517's build-backend."""
+    jobs: Jobs = Jobs()
+    archs: Archs
+    label: Variable
+    """Takes the version's local label."""
+    env: dict[Variable, str] = Field(default_factory=dict)
+    forbidden: tuple[str, ...] = ()
+    """Words of the build's output after which its wheel is not what was asked for."""
+
+
+class Checks(Table):
+    """What the wheel must show before it enters the wheelhouse."""
+
+    imports: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Modules that must import on the CPU, in order."""
+    kernels: File | None = None
+    """Script beside the recipe that runs its kernels against a float64 reference on a GPU."""
+
+
+class Recipe(Table):
+    """One wheel, and how it is built."""
+
+    name: File
+    """The recipe's: its file's name."""
+    wheel: DistributionName
+    version: Ordered
+    stack: str
+    """Whose locked versions it is built against."""
+    environment: EnvironmentName
+    against: tuple[DistributionName, ...] = ()
+    """Distributions whose exact version the wheel's metadata is to name."""
+    versions: dict[DistributionName, Ordered] = Field(default_factory=dict)
+    """Other versions of these than the lock's, for a host that has an environment of its own."""
+    archs: tuple[Capability, ...] = ()
+    """Without it those of the fleet's GPUs."""
+    threads: int = Field(default=1, ge=1, le=16)
+    """Archs that one compiler works on at a time; each takes the memory of a whole unit."""
+    profile: File
+    """What is known of its units' memory and time: recipes/profiles/NAME.json."""
+    source: Source
+    toolkit: Toolkit
+    build: Build
+    checks: Checks
+
+
+def names() -> list[str]:
+    """The recipes there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name: str) -> Recipe:
+    """Read `recipes/NAME.toml`; with `like = "OTHER"` it states what differs from that one.
+
+    Raises UsageError naming file and field.
+    """
+    if name not in names():
+        near = get_close_matches(name, names(), 1)
+        raise UsageError(
+            f"there is no recipe {name!r} in wheels/recipes",
+            hint=f"did you mean {near[0]}?" if near else f"recipes there: {', '.join(names())}",
+        )
+    data = _read(name)
+    like = data.pop("like", None)
+    if like is not None:
+        if like not in names() or "like" in (base := _read(like)):
+            raise UsageError(
+                f"{name}.toml: like: expected the name of a whole recipe, got {like!r}"
+            )
+        data = _merged(base, data)
+    return validated(Recipe, {**data, "name": name}, f"{name}.toml")
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = FOLDER / f"{name}.toml"
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path.name}: {error}") from error
+
+
+def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Tables are joined field by field; everything else is replaced."""
+    both = {
+        key: _merged(base[key], value)
+        for key, value in over.items()
+        if isinstance(value, dict) and isinstance(base.get(key), dict)
+    }
+    return base | over | both
+
+
+def label(recipe: Recipe, versions: dict[str, str]) -> str:
+    """The local version label: the CUDA release, then what it is built against: cu128torch2.9.1.
+
+    `versions`: distribution → version of the build environment.
+    """
+    built = [f"{name}{PythonVersion(versions[name]).public}" for name in recipe.against]
+    return re.sub(
+        r"[^a-z0-9.]", ".", f"cu{recipe.toolkit.release.replace('.', '')}{''.join(built)}"
+    )

@@ -1,0 +1,1 @@
+"""What runs on the host that builds: standard library only, Python 3.10, imports only itself."""
