@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,9 @@ from provision import stack
 from provision.errors import ProvisionError, UsageError
 from provision.stack import Sha256, Table
 
-FOLDER = Path(__file__).parents[1] / "wheels" / "dist"
+VARIABLE = "FIRSTLIGHT_WHEELHOUSE"
+"""Environment variable that names another folder, such as one that a team shares."""
+FOLDER = Path(os.environ.get(VARIABLE) or Path(__file__).parents[1] / "wheels" / "dist")
 
 
 class Manifest(Table):

@@ -252,7 +252,7 @@ def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
         device_seconds=device if device[0] < device[1] else None,
         shape_of=None,
         curve_mib=tuple(
-            (round(time, 1), round(size)) for time, size in _thinned(points, row["peak"] / MIB)
+            (round(time, 3), round(size)) for time, size in _thinned(points, row["peak"] / MIB)
         ),
     )
 

@@ -37,6 +37,10 @@ def _action(change: Change) -> Action:
     return Action.INSPECT if change.blocked else Action.PROVISION
 
 
+def _awaited(change: Change) -> str:
+    return f"{change.awaited}: {change.hint}" if change.awaited and change.hint else change.awaited
+
+
 def drift(plan: Plan) -> list[Finding]:
     """Each change that planning would make is a difference; so is what is awaited."""
     rows = [
@@ -46,7 +50,7 @@ def drift(plan: Plan) -> list[Finding]:
             expected=change.after,
             observed=change.before,
             action=_action(change),
-            reason=change.blocked or change.awaited or change.why,
+            reason=change.blocked or _awaited(change) or change.why,
             noun="is",
         )
         for change in (*plan.now.changes, *plan.awaited)

@@ -107,6 +107,8 @@ class Report:
                 return
         for change in plan.awaited:
             self._line(host, "…", "cyan", f"{change.subject}: awaited: {change.awaited}")
+            if change.hint:
+                self._line(host, " ", "dim", f"  build it: {change.hint}")
 
     def _round(self, host: str, one: Round, *, commands: bool) -> None:
         for change in one.changes:

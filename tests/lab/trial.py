@@ -28,8 +28,8 @@ class Trial:
     To the commands it is a user's own host: an alias in an OpenSSH client configuration.
     """
 
-    def __init__(self, name: str, layer: str, folder: Path) -> None:
-        self.entry = host_entry(name, layer=layer)
+    def __init__(self, name: str, layer: str, folder: Path, **lab_settings: str) -> None:
+        self.entry = host_entry(name, layer=layer, **lab_settings)
         self.there = lab.up(lab_spec(self.entry), fresh=True, say=lambda _: None)
         self.cable = Cable(self.there.port)
         self.folder = folder

@@ -5,11 +5,13 @@ import csv
 import hashlib
 import importlib.util
 import io
+import json
 import math
 import re
 import shutil
 import sys
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -231,6 +233,15 @@ def package(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "lab_kernels"]:
         monkeypatch.delitem(sys.modules, name)
     return tmp_path / "lab_kernels"
+
+
+def test_the_profile_is_of_these_units():
+    profile = json.loads((SOURCE.parent / "profiles/lab-kernels.json").read_text())
+    measured = {row["unit"].removesuffix(".cu"): row for row in profile["units"]}
+    assert set(measured) == units()
+    for row in measured.values():
+        assert row["peak_mib"] == max(mib for _, mib in row["curve"])
+        assert all(a[0] <= b[0] for a, b in pairwise(row["curve"]))
 
 
 FUNCTIONS = {"Binomial": "binomial", "Exponential": "exp", "Inverse": "inverse"}

@@ -39,7 +39,7 @@ DEPENDENCIES = "--generate-dependencies-with-compile --dependency-output $out.d"
 
 SUMMARY = "Fractional powers of functions of small matrices, on CUDA GPUs"
 EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in the wheel, the first that a zip can tell: same input, same wheel."""
+"""The time of every file in the wheel, the first that a zip can tell: its bytes tell no clock."""
 
 
 class Refused(SystemExit):

@@ -1,3 +1,3 @@
 #include "series.cuh"
 
-SERIES_UNIT(exp_16_6, Exponential, 16, 6, 32)
+SERIES_UNIT(exp_16_6, Exponential, 16, 6, 24)

@@ -1,3 +1,3 @@
 #include "series.cuh"
 
-SERIES_UNIT(exp_8_2, Exponential, 8, 2, 24)
+SERIES_UNIT(exp_8_2, Exponential, 8, 2, 16)

@@ -1,0 +1,136 @@
+"""Wheels built for real: nvcc 13.1 and a compiler's memory, on a lab host that has little of it.
+
+lab-kernels is small and its GPUs are simulated: nothing here computes on one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from provision import wheelhouse
+from provision.wheelhouse import Manifest, load
+from tests.lab.command import Command, wait_for
+from tests.lab.trial import Trial
+from wheels import recipe, source
+from wheels.plan import ROOT, UNIT
+from wheels.remote import records
+
+NAME = "b-build"
+MEMORY = 3
+"""GiB that the host has: two of the heaviest units at once do not fit."""
+PATIENCE = 900.0
+"""Seconds for a whole build on two processors."""
+RECIPE = "lab-kernels"
+
+
+class Builder(Trial):
+    """A trial that builds, with a wheelhouse of its own."""
+
+    @property
+    def tree(self) -> Path:
+        """The build's folder, seen from outside."""
+        (tree,) = (self.root / ROOT[1:]).iterdir()
+        return tree
+
+    def build(self, *words: str) -> Command:
+        """Start the build."""
+        return self.start("build", "--recipe", RECIPE, *words)
+
+    def compiled(self) -> Counter[str]:
+        """Unit → how often it was compiled to its end."""
+        rows = records.read(self.tree / "units.jsonl")
+        return Counter(row["unit"] for row in rows if row["exit"] == 0)
+
+    def await_done(self, units: int) -> None:
+        """Wait until so many units are compiled."""
+        wait_for(
+            lambda: (self.root / ROOT[1:]).is_dir() and self.compiled().total() >= units,
+            f"{units} units",
+        )
+
+    def compilers(self) -> list[int]:
+        """Process ids of the device compilers that run in the build's unit."""
+        found = []
+        for group in Path("/proc").glob("[0-9]*/cgroup"):
+            try:
+                inside = f"{UNIT}.service" in group.read_text()
+                if inside and (group.parent / "comm").read_text().strip() == "cicc":
+                    found.append(int(group.parent.name))
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def builder(finished, tmp_path, monkeypatch):
+    """A finished host with little memory."""
+    monkeypatch.setenv(wheelhouse.VARIABLE, str(tmp_path / "wheels"))
+    with Builder(NAME, finished, tmp_path, memory_gib=str(MEMORY)) as host:
+        yield host
+
+
+def units() -> set[str]:
+    """The units that nvcc compiles."""
+    one = recipe.load(RECIPE)
+    return set(source.units(source.fetch(one), one.source.units))
+
+
+def ended(command: Command) -> str:
+    """What a build said that has succeeded."""
+    code = command.process.wait(PATIENCE)
+    assert code == 0, command.said[-3000:]
+    return command.said
+
+
+def the_wheel(folder: Path) -> Manifest:
+    (wheel,) = load(folder)
+    return wheel
+
+
+def test_a_build_that_is_cut_off_everywhere_compiles_each_unit_once(builder, tmp_path):
+    first = builder.build()
+    builder.await_done(2)
+    first.process.send_signal(signal.SIGKILL)  # the controller
+    builder.await_done(3)
+    wait_for(lambda: builder.compilers() != [], "a compiler")
+    os.kill(builder.compilers()[0], signal.SIGKILL)
+    wait_for(lambda: '"event": "again"' in builder.log(), "it runs again")
+    builder.await_done(5)
+    builder.crash()
+    said = ended(builder.build())
+    wheel = the_wheel(tmp_path / "wheels")
+    assert wheel.file in said
+    assert builder.compiled() == Counter(units())
+    assert (wheel.version, wheel.archs) == ("1.0+cu131", ("9.0",))
+    beside = tmp_path / "wheels" / f"{wheel.file}.provenance"
+    provenance = json.loads(beside.read_text())
+    assert {row["unit"] for row in provenance["units"]} == units()
+    assert "nothing to do" in ended(builder.build())
+
+
+@pytest.mark.full
+def test_where_as_many_compilers_as_processors_are_killed_ours_ends_at_the_first_try(
+    builder, tmp_path
+):
+    said = ended(builder.build())
+    assert "killed" not in said
+    assert builder.compiled() == Counter(units())
+    tree = f"{ROOT}/{builder.tree.name}"
+    order = json.loads((builder.tree / "order.json").read_text())
+    words = " ".join(f"{name}='{value}'" for name, value in order["env"].items())
+    plain = (
+        f"cp -r {tree}/source /root/plain && rm -rf /root/plain/build && cd /root/plain && "
+        f"env {words} MAX_JOBS=$(nproc) CUDA_HOME={order['home']} "
+        f"PATH={tree}/environment/bin:$PATH {tree}/environment/bin/python -c "
+        '\'import sys; sys.path.insert(0, "."); import backend; backend.build_wheel(".")\' '
+        "> /root/plain.log 2>&1; echo exit $?; grep -c -i killed /root/plain.log"
+    )
+    status, killed = builder.ask(plain).split("\n")
+    assert status != "exit 0"
+    assert int(killed) > 0
