@@ -2,10 +2,11 @@
 
     python -m benchmarks.build_schedule [--seeds N] [--json FILE]
 
-Replayed are the curves of `wheels/recipes/profiles/flash-attn.json` (nvcc 13.1), 73 units, by the
-gate's own decisions; processors and memory are simulated. The bound is the largest of processor
-time ÷ processors, the longest unit, and memory over time ÷ budget: no schedule beats it, and where
-few units fit side by side none reaches it.
+Replayed are the curves of `wheels/recipes/profiles/flash-attn.json`, 73 units, those of one
+compiler at a time, by the gate's own decisions; processors and memory are simulated. nvcc 13.0 was
+measured with every unit, in a build; nvcc 13.1 with 20 of them, each alone, which stand for the
+others. The bound is the largest of processor time ÷ processors, the longest unit, and memory over
+time ÷ budget: no schedule beats it, and where few units fit side by side none reaches it.
 
 Beside the gate stand counts of jobs, as `ninja -j` takes them, in ninja's order:
 
@@ -39,24 +40,48 @@ GIB = 2**30
 BUDGETS = (8, 16, 24, 32, 64, 128, 256, 420, 512)
 """GiB."""
 CORES = (2, 8, 16, 32, 64, 128)
-ARCHS = (1, 4)
-"""With as many NVCC_THREADS; flash-attn's own default is four of both."""
 OFF = 0.2
 """By how much every unit's true memory may differ from what is expected, either way."""
-COMPILER = "nvcc 13.1"
-NAMES = (
-    *(
-        f"flash_{kind}_hdim{size}_{dtype}{causal}_sm80.cu"
-        for kind in ("bwd", "fwd", "fwd_split")
-        for size in (32, 64, 96, 128, 192, 256)
-        for dtype in ("bf16", "fp16")
-        for causal in ("", "_causal")
-    ),
-    "flash_api.cpp",
-)
-"""In the order in which ninja starts them."""
 WIDTH = 130
 """Characters that a table needs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """What is built: with one compiler, whose curves of one arch are taken, for so many archs."""
+
+    compiler: str
+    arch: str
+    archs: int = 1
+    """NVCC_THREADS are as many; flash-attn's own default is four of both."""
+
+    def __str__(self) -> str:
+        many = "1 arch" if self.archs == 1 else f"{self.archs} archs, NVCC_THREADS {self.archs}"
+        return f"{self.compiler}, {many}"
+
+    def units(self) -> list[Unit]:
+        """What is expected of all units, in the order in which ninja starts them: by name."""
+        known = profile.load("flash-attn")
+        if known is None:
+            raise FileNotFoundError("wheels/recipes/profiles/flash-attn.json")
+        rows = tuple(row for row in known.measured if self.takes(row))
+        found = profile.predict(
+            known.model_copy(update={"measured": rows}),
+            sorted({row.unit for row in known.measured}),
+            archs=self.archs,
+            threads=self.archs,
+            compiler=self.compiler,
+        )
+        return [one.unit for one in found]
+
+    def takes(self, row: profile.Measured) -> bool:
+        """Whether a row was measured so; what is not compiled for GPUs counts always."""
+        return row.arch is None or (row.compiler, row.arch) == (self.compiler, self.arch)
+
+
+EVERY_UNIT = Series(compiler="nvcc 13.0", arch="90")
+ONE_ARCH = Series(compiler="nvcc 13.1", arch="120")
+FOUR_ARCHS = Series(compiler="nvcc 13.1", arch="120", archs=4)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +104,7 @@ class Outcome:
 class Cell:
     """One host, and how every rule fares on it."""
 
-    archs: int
+    series: Series
     gib: int
     cores: int
     bound: float
@@ -89,13 +114,6 @@ class Cell:
     def of(self, rule: str) -> Outcome:
         """The worst of what one rule came to."""
         return max((one for one in self.outcomes if one.rule == rule), key=lambda one: one.time)
-
-
-def expected(archs: int) -> list[Unit]:
-    """What the profile says of all units."""
-    known = profile.load("flash-attn")
-    found = profile.predict(known, NAMES, archs=archs, threads=archs, compiler=COMPILER)
-    return [one.unit for one in found]
 
 
 def off(units: Iterable[Unit], seed: int) -> list[Job]:
@@ -143,16 +161,16 @@ def best(units: Sequence[Unit], room: Room) -> Outcome:
 
 def cells(seeds: int) -> Iterator[Cell]:
     """Every host on which all units fit one by one, however heavy they turn out."""
-    for archs in ARCHS:
-        units = expected(archs)
+    for series in (EVERY_UNIT, ONE_ARCH, FOUR_ARCHS):
+        units = series.units()
         for gib in BUDGETS:
             if max(unit.curve.peak for unit in units) * (1 + OFF) > gib * GIB:
                 continue
             for cores in CORES:
                 room = Room(gib * GIB, cores)
-                released, main = cores // 2, max(1, gib // (5 * archs))
+                released, main = cores // 2, max(1, gib // (5 * series.archs))
                 yield Cell(
-                    archs=archs,
+                    series=series,
                     gib=gib,
                     cores=cores,
                     bound=bound(units, room),
@@ -177,10 +195,9 @@ RULES = {
 }
 
 
-def table(archs: int, there: Sequence[Cell]) -> Table:
+def table(series: Series, there: Sequence[Cell]) -> Table:
     """One line a host: time over the bound, and peak over the budget."""
-    many = "1 arch" if archs == 1 else f"{archs} archs, NVCC_THREADS {archs}"
-    title = f"{many}: time ÷ bound, peak ÷ budget (over it: !), jobs"
+    title = f"{series}: time ÷ bound, peak ÷ budget (over it: !), jobs"
     found = Table(title=title, title_justify="left", show_edge=False)
     for column in ("GiB", "cores", "bound s", *RULES.values()):
         found.add_column(column, justify="right")
@@ -195,9 +212,9 @@ def _told(one: Outcome) -> str:
     return f"{one.time:.2f} {one.memory:4.2f}{'!' if one.memory > 1 else ' '}{jobs}"
 
 
-def summary(all_of: Sequence[Cell]) -> Table:
-    """What each rule comes to over all hosts."""
-    title = f"{len(all_of)} hosts"
+def summary(what: str, all_of: Sequence[Cell]) -> Table:
+    """What each rule comes to over many hosts."""
+    title = f"{what}: {len(all_of)} hosts"
     found = Table(title=title, title_justify="left", show_edge=False)
     for column in ("rule", "median", "worst", "over its budget", "paused s", "killed"):
         found.add_column(column, justify="left" if column == "rule" else "right")
@@ -226,14 +243,15 @@ def main() -> None:
     found = []
     for cell in cells(options.seeds):
         found.append(cell)
-        console.print(f"{cell.archs} archs, {cell.gib} GiB, {cell.cores} cores", end="\r")
-    for archs in ARCHS:
-        there = [cell for cell in found if cell.archs == archs]
+        console.print(f"{cell.series}, {cell.gib} GiB, {cell.cores} cores", end="\r")
+    for series in dict.fromkeys(cell.series for cell in found):
+        there = [cell for cell in found if cell.series == series]
         left_out = sorted(set(BUDGETS) - {cell.gib for cell in there})
-        console.print(table(archs, there))
+        console.print(table(series, there))
         if left_out:
             console.print(f"left out, too small for the largest unit alone: {left_out} GiB")
-    console.print(summary(found))
+        console.print(summary(str(series), there))
+    console.print(summary("all", found))
     if options.json:
         options.json.write_text(json.dumps([asdict(cell) for cell in found], indent=1))
 

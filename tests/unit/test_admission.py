@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.curves import GIB, HUMP, MIB, curves, rooms, units
-from wheels.remote.admission import Decision, Room, Running, Unit, decide, pace, reserved, retry
+from wheels.remote.admission import (
+    CROWD,
+    Decision,
+    Room,
+    Running,
+    Unit,
+    decide,
+    pace,
+    reserved,
+    retry,
+)
 from wheels.remote.curve import Curve
 
 SMALL = Curve(((0.0, GIB), (40.0, GIB)))
@@ -41,13 +51,21 @@ class TestStarting:
 
     def test_the_longest_start_first(self):
         waiting = [Unit("short", SMALL), Unit("long", SMALL.scaled(time=3.0))]
-        assert decide(waiting, [], Room(8 * GIB, cores=1), None).start == ("long",)
+        assert decide(waiting, [], Room(GIB, cores=1), None).start == ("long",)
+        assert decide(waiting, [], Room(2 * GIB, cores=2), None).start == ("long", "short")
 
-    def test_never_more_than_there_are_processors(self):
+    def test_processors_are_shared_by_crowd_times_as_many_at_most(self):
         many = [Unit(f"small{index:02}", SMALL) for index in range(40)]
-        assert len(decide(many, [], Room(100 * GIB, cores=6), None).start) == 6
+        assert len(decide(many, [], Room(100 * GIB, cores=6), None).start) == 6 * CROWD
         wide = [replace(unit, cores=3.5) for unit in many]
-        assert len(decide(wide, [], Room(100 * GIB, cores=6), None).start) == 2
+        assert len(decide(wide, [], Room(100 * GIB, cores=6), None).start) == 4  # 14 keep 12 busy
+
+    @pytest.mark.parametrize(("longest", "started"), [(400.0, 6), (260.0, 7), (200.0, 9)])
+    def test_no_further_than_lets_the_longest_end_before_all_is_done(self, longest, started):
+        """40 s each of 39 units on 6 processors: with the longest, 327 s, 303 s and 293 s."""
+        long = Unit("long", SMALL.scaled(time=longest / SMALL.duration))
+        many = [long, *(Unit(f"small{index:02}", SMALL) for index in range(39))]
+        assert len(decide(many, [], Room(100 * GIB, cores=6), None).start) == started
 
     def test_the_last_ones_share_processors_so_that_they_end_together(self):
         last = [Unit(f"small{index}", SMALL) for index in range(3)]

@@ -3,10 +3,22 @@
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from provision.errors import UsageError
 from wheels import profile
-from wheels.profile import GUESS, Measured, Profile, distance, load, predict
+from wheels.profile import (
+    GUESS,
+    TOLERANCE,
+    Measured,
+    Profile,
+    distance,
+    learned,
+    load,
+    predict,
+    save,
+)
 from wheels.remote.curve import Curve
 
 MIB = 2**20
@@ -134,17 +146,97 @@ def test_the_guess_is_no_lighter_than_anything_measured():
 
 
 def test_every_unit_of_flash_attn_is_told_by_one_of_its_own_kind():
-    sizes = (32, 64, 96, 128, 192, 256)
-    for kind in ("bwd", "fwd", "fwd_split"):
-        names = [
-            f"flash_{kind}_hdim{size}_{dtype}{causal}_sm80.cu"
-            for size in sizes
-            for dtype in ("bf16", "fp16")
-            for causal in ("", "_causal")
+    """By the 20 that nvcc 13.1 was measured with."""
+    rows = load("flash-attn").measured
+    few = known(*(row for row in rows if row.compiler == NVCC))
+    names = {row.unit for row in rows} - {"flash_api.cpp"}
+    found = {name: one(few, name).basis for name in names}
+    assert len(found) == 72
+    told = {name: basis for name, basis in found.items() if basis.startswith("as ")}
+    assert len(told) == 52
+    for name, basis in told.items():
+        kind, _, _ = name.partition("_hdim")
+        assert basis.startswith(f"as {kind}_hdim")
+
+
+SEEN = [
+    # CPU seconds, MiB: the host's part, which has gone by 6 s, then a rise, a fall, a level rest
+    *((0, 80), (2, 900), (4, 700), (6, 150), (8, 400), (10, 600)),
+    *((second, 600 + 60 * (second - 10)) for second in range(12, 50, 2)),
+    *((second, 800) for second in range(50, 100, 2)),
+]
+
+
+def record(unit="a.cu", *, cpu=100.0, seen=SEEN, peak=None, ended=0):
+    """As the server writes one of a unit that ended."""
+    curve = [[float(seconds), round(mib * MIB)] for seconds, mib in seen]
+    peak = peak or max(size for _, size in curve)
+    killed = ended == 137
+    row = {"unit": unit, "command": "0", "exit": ended, "killed": killed, "made": None}
+    times = {"start": 1000.0, "end": 1000.0 + cpu, "cpu": cpu}
+    return row | times | {"peak": peak, "predicted": peak, "curve": curve}
+
+
+def learn(before, *records, compiler=NVCC, arch="120"):
+    return learned(before, records, compiler=compiler, arch=arch).measured
+
+
+class TestLearning:
+    def test_a_unit_s_record_becomes_its_row(self):
+        (row,) = learn(None, record(peak=3000 * MIB), compiler="nvcc 13.0", arch="90")
+        assert (row.unit, row.compiler, row.arch) == ("a.cu", "nvcc 13.0", "90")
+        assert (row.cpu_seconds, row.curve.duration) == (100.0, 100.0)
+        assert row.device_seconds == (6.0, pytest.approx(97.0))
+        assert row.curve.peak == 3000 * MIB, "what was seen between two samples"
+        assert row.curve.reaches(row.curve.peak) == 48.0
+        assert row.curve.at(75.0) == pytest.approx(800 * MIB, rel=0.01)
+
+    def test_the_next_build_is_told_by_it(self):
+        profile = learned(known(measured("b.cu")), [record()], compiler=NVCC, arch="120")
+        assert one(None, "a.cu").basis.startswith("a guess")
+        found = one(profile, "a.cu")
+        assert found.basis == f"measured with {NVCC}"
+        assert found.unit.curve.peak == max(size for _, size in SEEN) * MIB
+
+    def test_what_failed_or_was_killed_or_hardly_seen_tells_nothing(self):
+        before = known(measured("a.cu"))
+        for useless in (record(ended=1), record(ended=137), record(seen=SEEN[:2])):
+            assert learn(before, useless) == before.measured
+
+    def test_of_several_runs_the_last_that_was_good_counts(self):
+        runs = [record(cpu=110.0), record(ended=137, cpu=30.0), record(cpu=120.0), record(ended=1)]
+        assert [row.cpu_seconds for row in learn(None, *runs)] == [120.0]
+
+    def test_what_was_known_of_others_stays(self):
+        stay = [measured("a.cu", compiler="nvcc 12.4"), measured("b.cu"), measured("z.cpp")]
+        before = known(measured("a.cu", peak=500.0), *stay)
+        after = learn(before, record(), record("c.cu"))
+        assert [row for row in after if row in before.measured] == stay
+        assert [(row.unit, row.compiler) for row in after] == [
+            *(("a.cu", "nvcc 12.4"), ("a.cu", NVCC), ("b.cu", NVCC), ("c.cu", NVCC)),
+            ("z.cpp", NVCC),
         ]
-        for found in predict(load("flash-attn"), names, archs=1, threads=1, compiler=NVCC):
-            like = found.basis if found.basis.startswith("as ") else f"as {found.unit.name}"
-            assert like.startswith(f"as flash_{kind}_hdim"), found
+        another_arch = learn(before, record(), arch="90")
+        assert sorted(row.arch for row in another_arch if row.unit == "a.cu") == [
+            "120",
+            "120",
+            "90",
+        ]
+
+    @given(st.lists(st.integers(1, 9000), min_size=3, max_size=60))
+    def test_a_kept_curve_is_near_every_sample(self, sizes):
+        seen = [(2 * index, size) for index, size in enumerate(sizes)]
+        (row,) = learn(None, record(cpu=2.0 * len(seen), seen=seen))
+        peak = max(sizes) * MIB
+        assert row.curve.peak == peak
+        for seconds, size in seen:
+            off = abs(row.curve.at(seconds) - size * MIB)
+            assert off <= TOLERANCE * peak + 1
+
+    def test_points_on_one_line_are_not_kept(self):
+        line = [(second, 100 + 10 * second) for second in range(0, 100, 2)]
+        (row,) = learn(None, record(seen=line, cpu=98.1))
+        assert len(row.curve.points) == 2
 
 
 class TestFiles:
@@ -164,6 +256,15 @@ class TestFiles:
         (folder / "x.json").write_text(json.dumps(self.rows()))
         assert load("x") == known(measured("a.cu"))
         assert isinstance(load("x").measured[0].curve, Curve)
+
+    def test_what_is_saved_is_what_is_loaded_a_row_a_line(self, folder):
+        profile = known(*learn(None, record(), record("b.cpp")), measured("c.cu", device=None))
+        save("x", profile)
+        save("x", profile)
+        assert load("x") == profile
+        assert [path.name for path in folder.iterdir()] == ["x.json"]
+        text = (folder / "x.json").read_text()
+        assert sum('"unit":' in line for line in text.splitlines()) == 3
 
     @pytest.mark.parametrize(
         ("text", "says"),
