@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from provision import engine, inventory, wheelhouse, wire
@@ -21,8 +22,9 @@ from provision.fleet import each
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
-from wheels import describe, lock, recipe
+from wheels import describe, lock, provenance, recipe
 from wheels.build import Wish, archs, build, heard, prepare
+from wheels.picture import picture
 
 SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(GiB|MiB)", re.IGNORECASE)
 
@@ -153,6 +155,23 @@ def verify() -> int:
         report.error(error)
         return error.exit_code
     return code
+
+
+def draw(wheel: str, output: Path | None) -> int:
+    """Write the picture of how a wheel was built; beside it where no other file is named."""
+    report = Report()
+    try:
+        found = provenance.load(wheel, wheelhouse.FOLDER)
+        path = output or wheelhouse.FOLDER / f"{found.wheel.file}.html"
+        try:
+            path.write_bytes(picture(found).encode("utf-8", "replace"))
+        except OSError as error:
+            raise UsageError(f"--output {path}: can't be written: {error.strerror}") from error
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    report.say(found.wheel.file, f"how it was built: {path}", "green")
+    return DONE
 
 
 def prune(*, plan: bool) -> int:

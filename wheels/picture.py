@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
+from itertools import chain, pairwise
 from pathlib import Path
 
 from wheels.provenance import Attempt, Provenance
@@ -17,15 +18,18 @@ from wheels.timeline import Timeline, timeline
 
 GIB = 2**30
 CSS = Path(__file__).with_suffix(".css")
-WIDTH, LEFT, RIGHT = 1300.0, 300.0, 980.0
+WIDTH, LEFT, RIGHT = 1300.0, 300.0, 970.0
 """Pixels: of a drawing, and where its axis of time begins and ends."""
 ROW, BAR = 16.0, 10.0
 """Pixels that a unit's row and the bar in it are high."""
-PEAKS, HEAVIEST = 1010.0, 150.0
+PEAKS, HEAVIEST = 1000.0, 140.0
 """Where the column of peaks begins, and how long the longest of its bars is."""
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)
 """Seconds between two marks on the axis: the first of which at most TICKS_AT_MOST fit."""
 TICKS_AT_MOST = 12
+HATCHED = """\
+<defs><pattern id="hatched" width="5" height="5" patternUnits="userSpaceOnUse"
+ patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern></defs>"""
 NAME = 44
 """Characters of a unit's name for which there is room."""
 OFF = 0.05
@@ -70,20 +74,17 @@ def _header(found: Provenance) -> str:
     exact = [one for one in wheel.requires if "==" in one]
     axis = timeline(_spans(found))
     runs = len(axis.stretches)
-    kills = sum(one.killed for one in found.units)
-    peak = max((one.used for one in found.memory), default=0)
-    cpu = sum(one.cpu for one in found.units)
-    made = len({one.unit for one in found.units if one.exit == 0})
     rows = [
-        ("built against", ", ".join(exact) or "nothing", f"CUDA {found.recipe.toolkit.release}"),
+        ("built against", ", ".join(exact) or "nothing", f"stack {found.recipe.stack}"),
         ("for GPUs of", ", ".join(wheel.archs), f"glibc {wheel.glibc or 'any'} or newer"),
-        ("host", f"{host.processors} processors", f"{host.machine}, {host.glibc}"),
-        ("compiler", host.nvcc, f"Linux {host.kernel}"),
+        (
+            "host",
+            f"{host.processors} processors",
+            f"{host.machine}, {host.glibc}, Linux {host.kernel}",
+        ),
+        ("compiler", f"nvcc {found.recipe.toolkit.release}", host.nvcc),
         ("time", clock(axis.busy), f"in {runs} runs" if runs > 1 else "in one run"),
-        ("units", str(made), f"{len(found.units)} compilers let in"),
-        ("processor time", clock(cpu), f"{_busy(found):.1f} of {found.cores} busy"),
-        ("memory at most", _gib(peak), f"budget {_gib(found.budget)}"),
-        ("killed", str(kills), "compilers, which ran again" if kills else "no compiler"),
+        *_measured(found),
         ("proof", *_proof(found)),
     ]
     cells = (
@@ -91,6 +92,24 @@ def _header(found: Provenance) -> str:
         for name, said, more in rows
     )
     return f"<dl>{''.join(cells)}</dl>"
+
+
+def _measured(found: Provenance) -> Iterator[tuple[str, str, str]]:
+    """What only a build with the gate knows of."""
+    if not found.units:
+        return
+    made = len({one.unit for one in found.units if one.exit == 0})
+    kills = sum(one.killed for one in found.units)
+    peak = max((one.used for one in found.memory), default=0)
+    cpu = sum(one.cpu for one in found.units)
+    yield "units", str(made), f"{len(found.units)} compilers let in"
+    yield (
+        "processor time",
+        clock(cpu),
+        f"{cpu:.0f} CPU seconds; {_busy(found):.1f} of {found.cores} busy",
+    )
+    yield "memory at most", _gib(peak), f"budget {_gib(found.budget)}"
+    yield "killed", str(kills), "compilers, which ran again" if kills else "no compiler"
 
 
 def _busy(found: Provenance) -> float:
@@ -118,7 +137,7 @@ def _proof(found: Provenance) -> tuple[str, str]:
 def _memory(found: Provenance, axis: Timeline) -> Iterator[str]:
     top, bottom, below = 22.0, 232.0, 330.0
     peak = max(found.memory, key=lambda one: one.used, default=None)
-    most = max(found.budget, peak.used if peak else 0) * 1.08
+    most = max(found.budget, peak.used if peak else 0) * 1.14
     crowd = max([found.cores, *(one.running for one in found.memory)])
 
     def y(used: float) -> float:
@@ -127,7 +146,11 @@ def _memory(found: Provenance, axis: Timeline) -> Iterator[str]:
     def many(running: float) -> float:
         return below - (below - bottom - 28) * running / crowd
 
-    drawn = [*_axis(axis, top, bottom), *_axis(axis, bottom + 28, below, labels=True)]
+    drawn = [
+        *_axis(axis, top, bottom),
+        *_axis(axis, bottom + 28, below, labels=True),
+        *_missing(axis, top - 8),
+    ]
     for level in _levels(most / GIB):
         drawn.append(path([(LEFT, y(level * GIB)), (RIGHT, y(level * GIB))], "grid"))
         drawn.append(text(LEFT - 8, y(level * GIB) + 4, f"{level:g} GiB", "faint", "end"))
@@ -146,10 +169,11 @@ def _memory(found: Provenance, axis: Timeline) -> Iterator[str]:
     if peak:
         x = _x(axis, peak.at)
         drawn.append(f'<circle class="peak" cx="{x:.1f}" cy="{y(peak.used):.1f}" r="4"/>')
-        drawn.append(text(x, y(peak.used) + 18, f"peak {_gib(peak.used)}", "over", "middle"))
+        over = min(y(peak.used), y(found.budget)) - 9
+        drawn.append(text(x, over, f"peak {_gib(peak.used)}", "over", "middle"))
     drawn.append(path([(LEFT, many(found.cores)), (RIGHT, many(found.cores))], "budget"))
     drawn.append(text(RIGHT + 8, many(found.cores) + 4, f"{found.cores} processors"))
-    drawn.append(text(LEFT - 8, many(0) + 4, "0", "faint", "end"))
+    drawn += [text(LEFT - 8, many(n) + 4, str(n), "faint", "end") for n in (0, crowd)]
     drawn.append(text(LEFT - 8, (many(0) + many(crowd)) / 2 + 4, "compilers running", "", "end"))
     yield "<h2>Memory, and compilers running</h2>"
     yield "<p>What all compilers used together; the dashed lines are what there was for them.</p>"
@@ -159,8 +183,8 @@ def _memory(found: Provenance, axis: Timeline) -> Iterator[str]:
 
 def _steps(line: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """A number stays until the next one."""
-    held = [((after[0], before[1]), after) for before, after in zip(line, line[1:], strict=False)]
-    return [line[0], *(point for pair in held for point in pair)]
+    held = ([(after[0], before[1]), after] for before, after in pairwise(line))
+    return [line[0], *chain.from_iterable(held)]
 
 
 def _levels(most: float) -> list[float]:
@@ -187,12 +211,12 @@ def _units(found: Provenance, axis: Timeline) -> Iterator[str]:
         rect(0, top + ROW * index, WIDTH, ROW, "stripe") for index in range(0, len(units), 2)
     )
     drawn = [
-        '<defs><pattern id="hatched" width="5" height="5" patternUnits="userSpaceOnUse" '
-        'patternTransform="rotate(45)"><path class="hatch" d="M0 0V5"/></pattern></defs>',
+        HATCHED,
         *stripes,
         *_axis(axis, top, bottom, labels=True),
-        text(LEFT - 8, 14, "unit", "faint", "end"),
-        text(PEAKS, 14, "memory at most", "faint"),
+        *_missing(axis, top - 8),
+        text(LEFT - 8, top - 8, "unit", "faint", "end"),
+        text(PEAKS, top - 8, "memory at most", "faint"),
     ]
     for index, (name, attempts) in enumerate(units.items()):
         y = top + ROW * index
@@ -291,11 +315,20 @@ def _axis(axis: Timeline, top: float, bottom: float, *, labels: bool = False) ->
                 yield text(x, bottom + 15, clock(count * step), "faint", "middle")
             count += 1
         gone += end - start
-    for place, missing in axis.cuts:
-        x = LEFT + (RIGHT - LEFT) * (place + axis.cut / 2) / axis.length
+    for place, _ in axis.cuts:
         for beside in (-3, 3):
-            yield path([(x + beside, top), (x + beside, bottom)], "cut")
-        yield text(x, top - 8, f"{clock(missing)} left out", "faint", "middle")
+            x = _cut(axis, place) + beside
+            yield path([(x, top), (x, bottom)], "cut")
+
+
+def _missing(axis: Timeline, y: float) -> Iterator[str]:
+    """How long was left out at each cut."""
+    for place, missing in axis.cuts:
+        yield text(_cut(axis, place), y, f"{clock(missing)} left out", "faint", "middle")
+
+
+def _cut(axis: Timeline, place: float) -> float:
+    return LEFT + (RIGHT - LEFT) * (place + axis.cut / 2) / axis.length
 
 
 def _short(name: str) -> str:

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from packaging.utils import parse_wheel_filename
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from provision import wheelhouse
 from provision.errors import UsageError
 from provision.stack import validated
 
@@ -42,6 +41,7 @@ class Recipe(Part):
 
     name: str
     wheel: str
+    stack: str
     toolkit: Toolkit
 
 
@@ -145,10 +145,10 @@ def parse(text: str, file: str) -> Provenance:
     return validated(Provenance, data, file)
 
 
-def load(wheel: str = "", folder: Path = wheelhouse.FOLDER) -> Provenance:
-    """Read what stands beside a wheel of the wheelhouse; without a name the newest one's.
+def load(wheel: str, folder: Path) -> Provenance:
+    """Read what stands beside a wheel of the wheelhouse, `folder`; without a name the newest one's.
 
-    `wheel` is a file name within `folder`, or a path. Raises UsageError where there is none.
+    `wheel` is a file's name there, or a path. Raises UsageError where there is none.
     """
     path = Path(f"{wheel}{SUFFIX}") if "/" in wheel else folder / f"{wheel}{SUFFIX}"
     if not wheel:

@@ -1,4 +1,4 @@
-"""The few shapes that a picture is made of, as SVG text. What they look like the page's CSS says."""
+"""The few shapes that a picture is made of, as SVG; how they look stands in the page's CSS."""
 
 from __future__ import annotations
 
