@@ -22,7 +22,7 @@ from provision.fleet import each
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
-from wheels import describe, lock, provenance, recipe
+from wheels import describe, index, lock, provenance, recipe
 from wheels.build import Wish, archs, build, heard, prepare
 from wheels.picture import picture
 
@@ -190,6 +190,8 @@ def prune(*, plan: bool) -> int:
         if not plan:
             for path in wheelhouse.FOLDER.glob(f"{one.file}*"):
                 path.unlink()
+    if not plan and wheels:
+        index.write(wheelhouse.FOLDER)
     return DONE
 
 

@@ -171,7 +171,8 @@ def _predicted(
     if not rows:
         curve, cores = _job(GUESS, (0.0, GUESS.duration), archs, threads)
         return Prediction(Unit(name, curve, cores), "a guess: nothing like it was measured")
-    nearest = min(rows, key=lambda row: (distance(name, row.unit), row.unit)).unit
+    # Itself before all: names whose numbers stand alone have no distance.
+    nearest = min(rows, key=lambda row: (row.unit != name, distance(name, row.unit), row.unit)).unit
     of_it = [row for row in rows if row.unit == nearest]
     best = [row for row in of_it if row.compiler == compiler] or of_it
     row = max(best, key=lambda row: row.curve.peak)
