@@ -55,7 +55,7 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
     Raises ProvisionError: a source that can't be fetched, a lock that is not there.
     """
     recipe = wish.recipe
-    stack = stacks.load(recipe.stack)
+    stack = lock.stack_of(recipe)
     content = source.fetch(recipe)
     script = recipe.checks.kernels
     order = Order(

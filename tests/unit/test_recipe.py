@@ -93,6 +93,10 @@ def test_archs_as_a_build_wants_to_hear_them(archs, text):
         ('backend = "backend"', "env = {path = '/bin'}", r"build.env.path.\[key\]: .*'path'"),
         ('imports = ["lab_kernels"]', "imports = []", "checks.imports: .*at least 1"),
         ('imports = ["lab_kernels"]', "", "checks.imports: Field required"),
+        ('backend = "backend"', 'python = "three"', "build.python: .*a version range"),
+        ('backend = "backend"', 'python = ">=4"', "build.python: .*none of Python"),
+        ('lib64 = "lib"', '"../x" = "lib"', r"toolkit.links.*'../x'"),
+        ('lib64 = "lib"', 'lib64 = "/lib"', "toolkit.links.lib64: .*'/lib'"),
         ("[checks]", "[checks", ".*line 2[0-9]"),
     ],
     ids=lambda text: re.sub(r"\W+", "-", text)[:30],
@@ -110,6 +114,21 @@ def test_what_is_wrong_in_the_table_is_only_that(folder):
     """Without the mistake the same text is a recipe."""
     (folder / "right.toml").write_text(WHOLE)
     assert load("right").wheel == tomllib.loads(WHOLE)["wheel"]
+
+
+@pytest.mark.parametrize(
+    ("was", "then", "says"),
+    [
+        ('stack = "lab"', 'stack = "lob"', "stack: there is no stack 'lob'"),
+        ('environment = "main"', 'environment = "other"', "environment: stack lab has no 'other'"),
+        ('archs = ["9.0"]', 'against = ["torch"]', "against: the lock of lab.main has no torch"),
+    ],
+)
+def test_what_its_stack_has_not_is_one_message_too(folder, was, then, says):
+    (folder / "wrong.toml").write_text(WHOLE.replace(was, then))
+    one = load("wrong")
+    with pytest.raises(UsageError, match=rf"^wrong\.toml: {says}"):
+        lock.versions(one, lock.stack_of(one))
 
 
 @pytest.mark.parametrize("base", ["none", "mine", "other"])
