@@ -22,6 +22,7 @@ from provision.errors import ProvisionError, UsageError
 from provision.follow import Tell
 from provision.inventory import Inventory
 from provision.plan import Place
+from provision.resources.known import NotKnown
 from provision.stop import Stop
 from provision.target import Target
 from provision.wheelhouse import Manifest
@@ -52,7 +53,8 @@ class Wish:
 def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, str]) -> Build:
     """Plan a build, with everything that it needs of this computer.
 
-    Raises ProvisionError: a source that can't be fetched, a lock that is not there.
+    Raises ProvisionError: a source that can't be fetched, a lock that is not there, a fact that
+    is not known.
     """
     recipe = wish.recipe
     stack = lock.stack_of(recipe)
@@ -69,7 +71,11 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
         budget=wish.budget,
         gate=wish.gate,
     )
-    return plan(recipe, profile.load(recipe.profile), target, seen.facts, order)
+    try:
+        return plan(recipe, profile.load(recipe.profile), target, seen.facts, order)
+    except NotKnown as error:
+        what = f"{target.host.name}: the build can't be planned: {error}"
+        raise ProvisionError(what, hint=error.hint) from error
 
 
 def archs(
