@@ -26,7 +26,7 @@ from wheels import describe, index, lock, provenance, recipe
 from wheels.build import Wish, archs, build, heard, prepare
 from wheels.picture import picture
 
-SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(GiB|MiB)", re.IGNORECASE)
+SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(GiB|MiB)", re.ASCII | re.IGNORECASE)
 
 
 def make(
