@@ -3,9 +3,12 @@
 import base64
 import hashlib
 import os
+import re
 import subprocess
 import sys
+import textwrap
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,16 +24,17 @@ name = "user"
 version = "0"
 requires-python = ">=3.11"
 dependencies = ["tiny-kernels"]
-
-[tool.uv.sources]
-tiny-kernels = {{ index = "firstlight" }}
-
-[[tool.uv.index]]
-name = "firstlight"
-url = "{url}"
-explicit = true
 """
-"""As in the README."""
+README = Path(__file__).parents[2] / "README.md"
+
+
+def as_in_the_readme(url):
+    """The README's own words on how a project takes a wheel, with this wheel and this place."""
+    (block,) = re.findall(
+        r"^ +\[tool\.uv\.sources\]\n.*?explicit = true\n", README.read_text(), re.M | re.S
+    )
+    place = re.search(r"file:[^\"]+", block)[0]
+    return textwrap.dedent(block).replace("flash-attn", "tiny-kernels").replace(place, url)
 
 
 def put(folder, name="tiny_kernels", version=VERSION):
@@ -112,7 +116,7 @@ def test_uv_refuses_a_wheel_that_is_not_what_the_index_says(tmp_path, house):
 
 
 def test_a_project_takes_it_from_an_explicit_index_and_locks_its_hash(tmp_path, house):
-    (tmp_path / "pyproject.toml").write_text(PROJECT.format(url=house.url))
+    (tmp_path / "pyproject.toml").write_text(f"{PROJECT}\n{as_in_the_readme(house.url)}")
     said = uv(tmp_path, "lock")
     assert said.returncode == 0, said.stderr
     lock = (tmp_path / "uv.lock").read_text()
