@@ -164,7 +164,7 @@ def draw(wheel: str, output: Path | None) -> int:
         found = provenance.load(wheel, wheelhouse.FOLDER)
         path = output or wheelhouse.FOLDER / f"{found.wheel.file}.html"
         try:
-            path.write_bytes(picture(found).encode("utf-8", "replace"))
+            path.write_text(picture(found), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--output {path}: can't be written: {error.strerror}") from error
     except ProvisionError as error:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from html import escape
 from itertools import chain, pairwise
 from pathlib import Path
 
 from wheels.provenance import Attempt, Provenance
-from wheels.svg import path, rect, svg, text
+from wheels.svg import path, rect, svg, text, written
 from wheels.timeline import Timeline, timeline
 
 GIB = 2**30
@@ -38,7 +37,7 @@ OFF = 0.05
 
 def picture(found: Provenance) -> str:
     """The page."""
-    title = escape(f"{found.recipe.wheel} {found.wheel.version}")
+    title = written(f"{found.recipe.wheel} {found.wheel.version}")
     parts = [f"<h1>{title}</h1>", _subtitle(found), _header(found)]
     if found.units or found.memory:
         axis = timeline(_spans(found))
@@ -63,9 +62,9 @@ def _spans(found: Provenance) -> Iterator[tuple[float, float]]:
 def _subtitle(found: Provenance) -> str:
     built = datetime.fromtimestamp(found.start, UTC)
     return (
-        f"<p><code>{escape(found.wheel.file)}</code>, {found.wheel.size / 1e6:.1f} MB, "
-        f"built on {built:%Y-%m-%d} with recipe {escape(found.recipe.name)}<br>"
-        f"<code>sha256 {escape(found.wheel.sha256)}</code></p>"
+        f"<p><code>{written(found.wheel.file)}</code>, {found.wheel.size / 1e6:.1f} MB, "
+        f"built on {built:%Y-%m-%d} with recipe {written(found.recipe.name)}<br>"
+        f"<code>sha256 {written(found.wheel.sha256)}</code></p>"
     )
 
 
@@ -88,7 +87,7 @@ def _header(found: Provenance) -> str:
         ("proof", *_proof(found)),
     ]
     cells = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(said)}<small>{escape(more)}</small></dd></div>"
+        f"<div><dt>{written(name)}</dt><dd>{written(said)}<small>{written(more)}</small></dd></div>"
         for name, said, more in rows
     )
     return f"<dl>{''.join(cells)}</dl>"
@@ -278,7 +277,7 @@ def _table(found: Provenance) -> str:
     heads = ("unit", "starts", "ends", "end", "CPU seconds", "peak GiB", "predicted GiB")
     rows = (
         (
-            *(escape(one.unit), clock(one.start - first), clock(one.end - first)),
+            *(written(one.unit), clock(one.start - first), clock(one.end - first)),
             "killed" if one.killed else f"exit {one.exit}",
             *(f"{one.cpu:.1f}", f"{one.peak / GIB:.2f}", f"{one.predicted / GIB:.2f}"),
         )

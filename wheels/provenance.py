@@ -119,7 +119,7 @@ class Provenance(Part):
 
     recipe: Recipe
     wheel: Wheel
-    budget: Count
+    budget: Annotated[int, Field(ge=1, le=2**60)]
     """Bytes."""
     cores: Annotated[int, Field(ge=1, le=2**20)]
     proof: Proof

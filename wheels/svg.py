@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from provision.report.plain import plain
+
+
+def written(says: str) -> str:
+    """Text within a page: what is no character to be seen becomes one."""
+    return escape(plain(says))
+
 
 def svg(width: float, height: float, says: str, drawn: Iterable[str]) -> str:
     """A drawing, with what it shows for those who can't see it."""
     inside = "\n".join(drawn)
     return (
         f'<figure><svg viewBox="0 0 {width:g} {height:g}" role="img" '
-        f'aria-label="{escape(says)}">\n{inside}\n</svg></figure>'
+        f'aria-label="{written(says)}">\n{inside}\n</svg></figure>'
     )
 
 
@@ -31,8 +38,8 @@ def text(
 ) -> str:
     """Words that begin, end or have their middle at a point."""
     place = f'class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f"<text {place}>{_title(title)}{escape(says)}</text>"
+    return f"<text {place}>{_title(title)}{written(says)}</text>"
 
 
 def _title(says: str) -> str:
-    return f"<title>{escape(says)}</title>" if says else ""
+    return f"<title>{written(says)}</title>" if says else ""

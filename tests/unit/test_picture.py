@@ -7,10 +7,14 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
+from harmless import refused
+from hypothesis import given
 from samples import capture
+from spoilt import spoilt
 
 from provision import wheelhouse
 from provision.errors import UsageError
+from tests.steady import steady
 from wheels import commands, picture, provenance
 from wheels.timeline import LONGEST, timeline
 
@@ -173,7 +177,9 @@ def test_names_are_text_whatever_stands_in_them():
     data = recorded()
     data["units"][0]["unit"] = '<script>alert("1")</script>&.cu'
     data["proof"]["kernels"] = {"skipped": "<b>no GPU</b>"}
+    data["units"][1]["unit"] = "bell\x07\u202e.cu"
     page, (_, gantt) = drawn(data)
+    assert "bell␇\N{REPLACEMENT CHARACTER}.cu" in page
     assert "<script>" not in page
     assert "<b>" not in page
     assert data["units"][0]["unit"] in [one.find("title").text for one in shapes(gantt, "name")]
@@ -202,6 +208,7 @@ def test_without_the_gate_nothing_was_measured_and_none_is_claimed():
     [
         (("budget",), None, "budget"),
         (("cores",), 0, "cores"),
+        (("budget",), 0, "budget"),
         (("units", 5, "end"), 0.0, "units.5: .*ends before it starts"),
         (("units", 5, "peak"), -1, "units.5.peak"),
         (("units", 5, "start"), float("nan"), "units.5.start"),
@@ -273,7 +280,7 @@ def test_what_no_text_can_hold_is_no_traceback(dist):
     data["proof"]["kernels"] = {"skipped": "\ud800"}
     path.write_text(json.dumps(data))
     assert commands.draw("old-1-py3-none-any.whl", dist / "page.html") == 0
-    assert "kernels not tried: ?" in (dist / "page.html").read_text()
+    assert "kernels not tried: \N{REPLACEMENT CHARACTER}<" in (dist / "page.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -301,3 +308,25 @@ def test_an_empty_wheelhouse_says_how_to_fill_it(dist, capsys):
     err = capsys.readouterr().err
     assert "holds no wheel yet" in err
     assert "invoke build --recipe NAME" in err
+
+
+# --- whatever stands in the file ---------------------------------------------------------------
+
+
+def small():
+    """A provenance with two units and three samples."""
+    data = recorded()
+    return data | {"units": data["units"][:2], "memory": data["memory"][:3]}
+
+
+@steady(200)
+@given(spoilt(small()))
+def test_any_tree_is_drawn_or_refused_in_one_message(tree):
+    try:
+        found = provenance.parse(json.dumps(tree), "x.whl")
+    except UsageError as error:
+        refused(error, ("x.whl: ",))
+        return
+    page = picture.picture(found)
+    for one in re.findall(SVG, page, re.S):
+        ET.fromstring(one)  # noqa: S314 - our own

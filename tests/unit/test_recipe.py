@@ -1,11 +1,17 @@
 """Recipes: what they say, how they tell a build, and the one message about each mistake."""
 
 import re
+import tempfile
 import tomllib
+from pathlib import Path
 
 import pytest
+from harmless import refused
+from hypothesis import given
+from spoilt import spoilt_text
 
 from provision.errors import UsageError
+from tests.steady import steady
 from wheels import lock, recipe
 from wheels.recipe import Archs, label, load
 
@@ -147,3 +153,17 @@ def test_a_recipe_that_is_not_there(folder, name, hint):
     with pytest.raises(UsageError, match=f"there is no recipe {name!r}") as caught:
         load(name)
     assert hint in caught.value.hint
+
+
+@steady(200)
+@given(text=spoilt_text(WHOLE))
+def test_any_text_is_a_recipe_or_one_message_about_its_file(text):
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recipe, "FOLDER", Path(name))
+        (Path(name) / "any.toml").write_bytes(text.encode("utf-8", "surrogatepass"))
+        try:
+            one = load("any")
+        except UsageError as error:
+            refused(error, ("any.toml: ",))
+        else:
+            assert one.name == "any"
