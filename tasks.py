@@ -357,6 +357,20 @@ def build_flash_attn(
     built("flash-attn", host, plan, force, budget, no_gate, json, verbose)
 
 
+@task(
+    auto_shortflags=False,
+    help={
+        "wheel": "a wheel of the wheelhouse, or another's path (without it the newest)",
+        "output": "the page (without it beside the wheel)",
+    },
+)
+def report(_, wheel="", output=""):
+    """Draw how a wheel was built, from its provenance: one HTML page."""
+    from wheels import commands
+
+    end(commands.draw(wheel, Path(output) if output else None))
+
+
 @task(name="list", auto_shortflags=False, help={"json": HELP["json"]})
 def list_(_, json=False):
     """Show the wheels that were built."""
@@ -393,6 +407,6 @@ namespace = Collection(
     *(provision, plan, apply, cancel, rollback, history, verify, topology, facts),
     *(lock, check_stack, build_flash_attn),
 )
-namespace.add_collection(Collection("build", build))
+namespace.add_collection(Collection("build", build, report))
 namespace.add_collection(Collection("wheels", list_, verify_wheels, prune, push))
 namespace.add_collection(Collection("lab", up, down, status, ssh))

@@ -84,6 +84,8 @@ EnvironmentName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 Ordered = Annotated[Version, AfterValidator(_version)]
 """A version that is held against others, by what PEP 440 says of their order."""
 RequirementText = Annotated[str, AfterValidator(_requirement)]
+PythonRange = Annotated[str, AfterValidator(_specifiers)]
+"""Such as '>=3.11,<3.14'."""
 Public = AfterValidator(_public)
 """Of a URL: it stands in files that everybody on a host can read, in plans and in the journal."""
 
@@ -167,7 +169,7 @@ class Repository(Table):
 class Environment(Table):
     """One Python environment, installed from one lock."""
 
-    python: Annotated[str, AfterValidator(_specifiers)]
+    python: PythonRange
     requirements: tuple[RequirementText, ...]
     wheels: tuple[RequirementText, ...] = ()
     """Built by us, not in any index; they join when the wheelhouse holds them."""

@@ -22,12 +22,14 @@ from provision.errors import ProvisionError, UsageError
 from provision.follow import Tell
 from provision.inventory import Inventory
 from provision.plan import Place
+from provision.resources.known import NotKnown
 from provision.stop import Stop
 from provision.target import Target
 from provision.wheelhouse import Manifest
 from provision.wire import zipped
-from wheels import lock, profile, source
+from wheels import index, lock, profile, source
 from wheels.plan import Build, Order, plan
+from wheels.profile import Profile
 from wheels.recipe import FOLDER, Recipe
 
 ROOMS = [Path(wire.__file__).parent, Path(__file__).parent]
@@ -51,10 +53,11 @@ class Wish:
 def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, str]) -> Build:
     """Plan a build, with everything that it needs of this computer.
 
-    Raises ProvisionError: a source that can't be fetched, a lock that is not there.
+    Raises ProvisionError: a source that can't be fetched, a lock that is not there, a fact that
+    is not known.
     """
     recipe = wish.recipe
-    stack = stacks.load(recipe.stack)
+    stack = lock.stack_of(recipe)
     content = source.fetch(recipe)
     script = recipe.checks.kernels
     order = Order(
@@ -68,7 +71,11 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
         budget=wish.budget,
         gate=wish.gate,
     )
-    return plan(recipe, profile.load(recipe.profile), target, seen.facts, order)
+    try:
+        return plan(recipe, profile.load(recipe.profile), target, seen.facts, order)
+    except NotKnown as error:
+        what = f"{target.host.name}: the build can't be planned: {error}"
+        raise ProvisionError(what, hint=error.hint) from error
 
 
 def archs(
@@ -112,7 +119,7 @@ def build(target: Target, seen: engine.Look, planned: Build, tell: Tell, stop: S
     """
     there = replace(seen, plan=planned.plan)
     engine.apply(target, there, heard(tell), stop, planned.uploads)
-    return bring(target, planned)
+    return bring(target, planned, tell)
 
 
 def heard(tell: Tell) -> Tell:
@@ -163,8 +170,11 @@ def words(said: Mapping[str, Any]) -> str:
     return ""
 
 
-def bring(target: Target, planned: Build, folder: Path = wheelhouse.FOLDER) -> Manifest:
-    """Fetch a finished wheel and its provenance. Raises ProvisionError when one is not right."""
+def bring(target: Target, planned: Build, tell: Tell, folder: Path = wheelhouse.FOLDER) -> Manifest:
+    """Fetch a finished wheel and its provenance, and learn from it.
+
+    Raises ProvisionError when one is not right; nothing has come in then.
+    """
     transport, done = target.transport, f"{planned.tree}/done"
     report = _report(target.host.name, wire.get(transport, f"{done}/report.json"))
     content = wire.get(transport, f"{done}/{report['file']}")
@@ -179,6 +189,7 @@ def bring(target: Target, planned: Build, folder: Path = wheelhouse.FOLDER) -> M
         "cores": planned.room.cores,
         **{name: value for name, value in report.items() if name != "file"},
     }
+    taught = _taught(target.host.name, planned, report)
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         manifest.file: content,
@@ -189,7 +200,32 @@ def bring(target: Target, planned: Build, folder: Path = wheelhouse.FOLDER) -> M
         fresh = folder / f".{name}.{os.getpid()}"
         fresh.write_bytes(data)
         fresh.replace(folder / name)
+    index.write(folder)
+    if taught:
+        profile.save(recipe.profile, taught)
+        says = f"the profile {recipe.profile} was updated with what this build has measured"
+        tell({"event": "building", "text": says, "kept": True, "now": False})
     return manifest
+
+
+def _taught(host: str, planned: Build, report: Mapping[str, Any]) -> Profile | None:
+    """The recipe's profile with what was measured; None where that is nothing new.
+
+    A build of several archs teaches nothing yet: a profile holds jobs of one, and which part of a
+    job was which arch's can't be told from its curve.
+    """
+    known = profile.load(planned.recipe.profile)
+    if len(planned.archs) != 1:
+        return None
+    (arch,) = planned.archs
+    compiler = f"nvcc {planned.recipe.toolkit.release}"
+    try:
+        taught = profile.learned(
+            known, report["units"], compiler=compiler, arch=arch.replace(".", "")
+        )
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise ProvisionError(f"{host}: the build's measurements can't be read: {error}") from error
+    return None if taught.measured == (known.measured if known else ()) else taught
 
 
 def _placed(planned: Build) -> dict[str, str]:

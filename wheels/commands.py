@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -24,10 +25,11 @@ from provision.fleet import each
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
-from wheels import describe, lock, recipe
+from wheels import describe, index, lock, provenance, recipe
 from wheels.build import Wish, archs, build, heard, prepare
+from wheels.picture import picture
 
-SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(GiB|MiB)", re.IGNORECASE)
+SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(GiB|MiB)", re.ASCII | re.IGNORECASE)
 
 
 def make(
@@ -183,6 +185,23 @@ def verify() -> int:
     return code
 
 
+def draw(wheel: str, output: Path | None) -> int:
+    """Write the picture of how a wheel was built; beside it where no other file is named."""
+    report = Report()
+    try:
+        found = provenance.load(wheel, wheelhouse.FOLDER)
+        path = output or wheelhouse.FOLDER / f"{found.wheel.file}.html"
+        try:
+            path.write_text(picture(found), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--output {path}: can't be written: {error.strerror}") from error
+    except ProvisionError as error:
+        report.error(error)
+        return error.exit_code
+    report.say(found.wheel.file, f"how it was built: {path}", "green")
+    return DONE
+
+
 def prune(*, plan: bool) -> int:
     """Remove wheels that no stack's lock takes any more, with what stands beside them."""
     report = Report()
@@ -199,6 +218,8 @@ def prune(*, plan: bool) -> int:
         if not plan:
             for path in wheelhouse.FOLDER.glob(f"{one.file}*"):
                 path.unlink()
+    if not plan and wheels:
+        index.write(wheelhouse.FOLDER)
     return DONE
 
 

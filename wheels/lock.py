@@ -14,6 +14,14 @@ from provision.stack import Environment, Lock, Stack
 from wheels.recipe import FOLDER, Recipe
 
 
+def stack_of(recipe: Recipe) -> Stack:
+    """The stack that it is built for. Raises UsageError naming the recipe where there is none."""
+    try:
+        return stacks.load(recipe.stack)
+    except UsageError as error:
+        raise UsageError(f"{recipe.name}.toml: stack: {error.what}", hint=error.hint) from error
+
+
 def versions(recipe: Recipe, stack: Stack) -> dict[str, str]:
     """The exact versions that the wheel is built against, by distribution.
 
@@ -72,14 +80,14 @@ def load(recipe: Recipe) -> Lock:
 
 def check(recipe: Recipe) -> tuple[Stale, ...]:
     """All that keeps the lock from being its recipe's."""
-    return stale(inputs(recipe, stacks.load(recipe.stack)), load(recipe).text)
+    return stale(inputs(recipe, stack_of(recipe)), load(recipe).text)
 
 
 def make(recipe: Recipe, say: Callable[[str], None]) -> bool:
     """Resolve and write it, keeping to the stack's own lock; whether it changed."""
     from provision.locking import uv
 
-    stack = stacks.load(recipe.stack)
+    stack = stack_of(recipe)
     asked = inputs(recipe, stack)
     path = file(recipe)
     before = path.read_text() if path.is_file() else ""

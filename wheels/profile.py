@@ -171,7 +171,8 @@ def _predicted(
     if not rows:
         curve, cores = _job(GUESS, (0.0, GUESS.duration), archs, threads)
         return Prediction(Unit(name, curve, cores), "a guess: nothing like it was measured")
-    nearest = min(rows, key=lambda row: (distance(name, row.unit), row.unit)).unit
+    # Itself before all: names whose numbers stand alone have no distance.
+    nearest = min(rows, key=lambda row: (row.unit != name, distance(name, row.unit), row.unit)).unit
     of_it = [row for row in rows if row.unit == nearest]
     best = [row for row in of_it if row.compiler == compiler] or of_it
     row = max(best, key=lambda row: row.curve.peak)
@@ -255,9 +256,7 @@ def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
         cpu_seconds=seconds,
         device_seconds=device if device[0] < device[1] else None,
         shape_of=None,
-        curve_mib=tuple(
-            (time, round(size)) for time, size in _thinned(points, row["peak"] / MIB)
-        ),
+        curve_mib=tuple((time, round(size)) for time, size in _thinned(points, row["peak"] / MIB)),
     )
 
 

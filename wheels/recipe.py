@@ -15,6 +15,7 @@ from provision.errors import UsageError
 from provision.stack import (
     EnvironmentName,
     Ordered,
+    PythonRange,
     Release,
     RequirementText,
     Sha256,
@@ -33,6 +34,10 @@ ENVIRONMENT = "{environment}"
 """In a place or a variable: the site-packages folder of the build environment."""
 Place = Annotated[str, Field(pattern=r"^(\{environment\})?(/[A-Za-z0-9._+-]+)+$")]
 """A path on the build host, or one below its build environment's site-packages."""
+
+
+Below = Annotated[str, Field(pattern=r"^\w[\w.+-]*(/\w[\w.+-]*)*$")]
+"""A path below a folder that is named elsewhere."""
 
 
 class Source(Table):
@@ -57,7 +62,7 @@ class Toolkit(Table):
     release: Release
     home: Place
     """CUDA_HOME."""
-    links: dict[str, str] = Field(default_factory=dict)
+    links: dict[Below, Below] = Field(default_factory=dict)
     """Below it: link → target, which a toolkit of the package index lacks."""
 
 
@@ -87,7 +92,7 @@ class Archs(Table):
 class Build(Table):
     """The build environment, and what the build is told."""
 
-    python: str = ">=3.11,<3.14"
+    python: PythonRange = ">=3.11,<3.14"
     requirements: tuple[RequirementText, ...] = ()
     """Beside the distributions that the wheel is built against."""
     interpreter: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._+-]+)+$")] | None = None

@@ -11,10 +11,10 @@ from provision import engine, lab
 from provision.target import lab_spec, target
 from tests.lab import matrix
 from tests.lab.faults import EVERYWHERE, KINDS
-from tests.lab.hosts import host_entry, on_host
+from tests.lab.hosts import host_entry, on_host, own
 from tests.lab.trial import NAME, Trial
 
-LAYER = "t-finished"
+LAYER = own("t-finished")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,7 +32,7 @@ def _an_interruption_interrupts():
 @pytest.fixture(scope="session")
 def finished():
     """The label of a layer with everything in place, on which other hosts stand."""
-    host = host_entry("t-clean")
+    host = host_entry(own("t-clean"))
     lab.up(lab_spec(host), fresh=True, say=lambda _: None)
     there = target(host)
     engine.provision(there, lambda _: None)
@@ -51,7 +51,7 @@ def layer(finished):
     def of(kind: str) -> str:
         kind = kind if kind and KINDS[kind].disk else ""
         if kind not in made:
-            host = host_entry(f"x-mess-{kind}".rstrip("-"), layer=finished)
+            host = host_entry(own(f"x-mess-{kind}".rstrip("-")), layer=finished)
             made[kind] = f"{host.name}-layer"
             lab.up(lab_spec(host), fresh=True, say=lambda _: None)
             on_host(target(host), (KINDS[kind].disk if kind else "") + EVERYWHERE)

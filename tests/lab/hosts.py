@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 
@@ -9,6 +10,12 @@ from provision import inventory
 from provision.target import Target
 
 MODEL = "NVIDIA RTX PRO 6000 Blackwell Server Edition"
+
+
+def own(name: str) -> str:
+    """A name for this test process alone: with pytest-xdist several run side by side."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    return f"{name}-{worker}" if worker else name
 
 
 def host_entry(name: str, **lab_settings: str) -> inventory.Host:

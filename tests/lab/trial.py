@@ -14,10 +14,10 @@ from typing import Any, Self
 from provision import lab
 from provision.target import Target, lab_spec, target
 from tests.lab.command import Command, wait_for
-from tests.lab.hosts import MODEL, host_entry
+from tests.lab.hosts import MODEL, host_entry, own
 from tests.lab.proxy import Cable
 
-NAME = "x-fault"
+NAME = own("x-fault")
 """Of the host: there is one at a time."""
 JOURNAL = "var/log/firstlight/journal.jsonl"
 

@@ -58,7 +58,7 @@ def listed():
 def test_the_tasks_that_there_are():
     ours = {"provision", "plan", "apply", "cancel", "rollback", "history", "verify", "facts"}
     ours |= {"topology", "lock", "check-stack"}
-    ours |= {"build.build", "build-flash-attn"}
+    ours |= {"build.build", "build.report", "build-flash-attn"}
     ours |= {"wheels.list", "wheels.verify", "wheels.prune", "wheels.push"}
     assert set(ARGUMENTS) == ours | {"lab.up", "lab.down", "lab.status", "lab.ssh"}
 

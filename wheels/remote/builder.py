@@ -89,14 +89,13 @@ def build(order: dict[str, Any], folder: Path) -> None:
     say({"event": "proving", "wheel": wheels[0].name})
     proof = trial.inspect(wheels[0], order, folder / "trial")
     shutil.rmtree(folder / "trial", ignore_errors=True)
-    units = [row for row in records.read(folder / "units.jsonl") if row.get("exit") == 0]
     report = {
         "file": wheels[0].name,
         "proof": proof,
         "host": _host(order),
         "start": round(start),
         "seconds": round(time.time() - start, 1),
-        "units": units,
+        "units": records.read(folder / "units.jsonl"),
         "memory": records.read(folder / "memory.jsonl"),
     }
     done = folder / "done"

@@ -1,0 +1,331 @@
+"""The commands behind the build tasks: exit codes, what is shown, what comes and goes."""
+
+import dataclasses
+import hashlib
+import json
+from types import SimpleNamespace
+
+import pytest
+from samples import TIMEOUT, WANT, probed
+
+from provision import wheelhouse
+from provision.errors import TransportError
+from provision.wheelhouse import Manifest
+from wheels import commands, index, profile, recipe
+from wheels.commands import _bytes as size
+
+pytestmark = pytest.mark.usefixtures("an_inventory")
+
+WANTED = "flash_attn-2.8.3+cu128torch2.9.1-cp311-cp311-linux_x86_64.whl"
+"""What stack torch29-cu128 takes on Debian 12."""
+OLD = WANTED.replace("2.9.1", "2.8.0")
+CELL = "lab_kernels-1.0+cu131-cp311-cp311-linux_x86_64.whl"
+"""Recipe lab-kernels on the finished host."""
+BESIDE = (".json", ".provenance", ".html")
+
+
+def put(folder, file, requires=(), archs=("9.0",)):
+    """A wheel into a wheelhouse, with what stands beside it."""
+    content = file.encode()
+    manifest = Manifest(
+        file=file,
+        sha256=hashlib.sha256(content).hexdigest(),
+        size=len(content),
+        requires=requires,
+        archs=archs,
+        glibc="2.34",
+    )
+    (folder / file).write_bytes(content)
+    for suffix in BESIDE:
+        (folder / f"{file}{suffix}").write_text(manifest.model_dump_json())
+    return manifest
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """A wheelhouse without a wheel."""
+    folder = tmp_path / "dist"
+    monkeypatch.setattr(wheelhouse, "FOLDER", folder)
+    for function in (wheelhouse.load, wheelhouse.content):
+        monkeypatch.setattr(function, "__defaults__", (folder,))
+    return folder
+
+
+@pytest.fixture
+def house(empty):
+    """A wheelhouse with a wheel that a stack takes, and one that none takes any more."""
+    empty.mkdir()
+    wanted = put(empty, WANTED, requires=("torch==2.9.1",))
+    old = put(empty, OLD, requires=("torch==2.8.0",))
+    index.write(empty)
+    return SimpleNamespace(folder=empty, wanted=wanted, old=old)
+
+
+# --- list --------------------------------------------------------------------------------------
+
+
+def test_each_wheel_is_listed_with_what_it_is_for(house, capsys):
+    assert commands.listed(json=False) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [OLD, WANTED]
+    assert all("for 9.0, glibc 2.34" in line for line in lines)
+    assert house.wanted.sha256 in lines[1]
+
+
+def test_the_list_as_json_is_the_manifests(house, capsys):
+    assert commands.listed(json=True) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [Manifest.model_validate(one) for one in data] == [house.old, house.wanted]
+
+
+def test_an_empty_wheelhouse_says_so(empty, capsys):
+    assert commands.listed(json=False) == 0
+    assert f"{empty} holds no wheel yet" in capsys.readouterr().out
+    assert commands.listed(json=True) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def prune():
+    return commands.prune(plan=False)
+
+
+def listed():
+    return commands.listed(json=False)
+
+
+@pytest.mark.parametrize("command", [listed, commands.verify, prune])
+def test_a_manifest_that_is_none_ends_2_and_nothing_goes(house, capsys, command):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    before = sorted(house.folder.iterdir())
+    assert command() == 2
+    assert f"{OLD}.json: not a wheel's manifest" in capsys.readouterr().err
+    assert sorted(house.folder.iterdir()) == before
+
+
+# --- verify ------------------------------------------------------------------------------------
+
+
+def test_wheels_as_their_manifests_say_end_0(house, capsys):
+    assert commands.verify() == 0
+    assert capsys.readouterr().out.count("as its manifest says") == 2
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"x"), lambda p: p.unlink()])
+def test_a_wheel_that_is_damaged_or_gone_ends_3_and_the_others_are_looked_at(house, capsys, damage):
+    damage(house.folder / OLD)
+    assert commands.verify() == 3
+    out, err = capsys.readouterr()
+    assert f"{OLD}: is gone or damaged" in err
+    assert f"{WANTED}  as its manifest says" in out
+
+
+# --- prune -------------------------------------------------------------------------------------
+
+
+def test_prune_only_shows_what_would_go(house, capsys):
+    before = sorted(house.folder.rglob("*"))
+    assert commands.prune(plan=True) == 0
+    assert capsys.readouterr().out == f"{OLD}  would go\n"
+    assert sorted(house.folder.rglob("*")) == before
+
+
+def test_prune_takes_what_no_lock_takes_with_all_that_stands_beside_it(house, capsys):
+    assert prune() == 0
+    assert capsys.readouterr().out == f"{OLD}  removed\n"
+    left = {path.name for path in house.folder.iterdir() if path.is_file()}
+    assert left == {WANTED, *(f"{WANTED}{suffix}" for suffix in BESIDE)}
+    page = (house.folder / "simple/flash-attn/index.html").read_text()
+    assert (page.count("<a "), house.wanted.sha256 in page) == (1, True)
+    assert prune() == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_nothing_is_there_to_prune(empty):
+    assert prune() == 0
+    assert not empty.exists()
+
+
+# --- push --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wanting(house, hosts, tmp_path):
+    """Hosts whose stack takes flash-attn; each answers from a script."""
+    text = "default: a\nhosts:\n  a: {stack: torch29-cu128}\n  b: {stack: lab}\n"
+    (tmp_path / "inventory.yaml").write_text(text)
+    want = dataclasses.replace(WANT, wheelhouse=(house.old, house.wanted))
+
+    def set_up(**answers):
+        hosts(want=want, **answers)
+        return house
+
+    return set_up
+
+
+def lacking(*sha256s):
+    return json.dumps({"lacking": sha256s})
+
+
+STORED = json.dumps({"stored": True})
+
+
+def test_push_copies_what_a_host_s_stack_wants_and_it_has_not(wanting, house, capsys):
+    wanting(a=[lacking(house.wanted.sha256), STORED])
+    assert commands.push(["a"], ()) == 0
+    assert capsys.readouterr().out == f"a  {WANTED}: copied\n"
+
+
+def test_what_is_there_is_not_copied_again(wanting, capsys):
+    wanting(a=[lacking()])
+    assert commands.push(["a"], ()) == 0
+    assert capsys.readouterr().out == f"a  {WANTED}: there already\n"
+
+
+def test_a_wheel_that_is_damaged_is_not_copied(wanting, house, capsys):
+    wanting(a=[lacking(house.wanted.sha256)])
+    (house.folder / WANTED).write_bytes(b"x")
+    assert commands.push(["a"], ()) == 1
+    assert "is gone or damaged" in capsys.readouterr().err
+
+
+def test_a_host_that_can_t_be_reached_does_not_keep_the_others_from_theirs(wanting, capsys):
+    wanting(a=[TransportError("a: no route")], b=[lacking()])
+    assert commands.push(["a", "b"], ()) == 1
+    assert "a: no route" in capsys.readouterr().err
+
+
+# --- build --plan ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def profiles(tmp_path, monkeypatch):
+    """No recipe was measured yet."""
+    monkeypatch.setattr(profile, "FOLDER", tmp_path)
+
+
+def build(name="lab-kernels", hosts=("a",), *, plan=True, **changes):
+    asked = {"force": False, "budget": "", "gate": True, "json": False, "verbose": False}
+    return commands.make(name, hosts, plan=plan, **{**asked, **changes})
+
+
+def test_the_plan_says_what_for_whom_and_in_how_much(hosts, profiles, capsys):
+    hosts(a=[probed()])
+    assert build(budget="9GiB") == 0
+    out = capsys.readouterr().out
+    for part in (
+        "a  lab-kernels 1.0+cu131, with CUDA 13.1",
+        "for GPUs of compute capability 9.0 (the recipe's)",
+        "budget 9.0 GiB (declared), 2 processors",
+        "the gate lets compilers in as memory allows",
+        "the wheelhouse has none that fits",
+    ):
+        assert part in out
+
+
+def test_the_plan_as_json_stands_alone_on_stdout(hosts, profiles, capsys):
+    hosts(a=[probed()])
+    assert build(json=True, gate=False, budget="9216 MiB") == 0
+    data = json.loads(capsys.readouterr().out)["a"]
+    assert (data["wheel"], data["version"]) == ("lab-kernels", "1.0+cu131")
+    assert (data["budget"], data["jobs"], data["there"]) == (9 * 2**30, 1, None)
+    files = (recipe.FOLDER / "lab-kernels" / "csrc").glob("*.cu")
+    assert {one["unit"] for one in data["units"]} == {path.name for path in files}
+
+
+@pytest.mark.parametrize("plan", [True, False])
+def test_what_the_wheelhouse_has_is_not_built_again(hosts, empty, profiles, capsys, plan):
+    empty.mkdir()
+    hosts(want=dataclasses.replace(WANT, wheelhouse=(put(empty, CELL),)), a=[probed()])
+    assert build(plan=plan) == 0
+    assert f"a  nothing to do: the wheelhouse has {CELL}" in capsys.readouterr().out
+
+
+def test_unless_it_is_asked_for(hosts, empty, profiles, capsys):
+    empty.mkdir()
+    hosts(want=dataclasses.replace(WANT, wheelhouse=(put(empty, CELL),)), a=[probed()])
+    assert build(force=True) == 0
+    out = capsys.readouterr().out
+    assert "nothing to do" not in out
+    assert "it was asked for" in out
+
+
+def test_a_plan_with_an_obstacle_ends_1_and_says_what_to_do(hosts, profiles, monkeypatch, capsys):
+    installed = {"status": "ok", "value": {"gcc": None, "g++": None, "make": None}}
+    hosts(a=[probed(compilers=installed)])
+    assert build() == 1
+    out = capsys.readouterr().out
+    assert "there is no gcc, which nvcc needs" in out
+    assert "invoke provision --host a" in out
+
+
+def test_a_fact_that_is_not_known_is_one_message(hosts, profiles, capsys):
+    hosts(a=[probed(memory=TIMEOUT)])
+    assert build() == 1
+    err = capsys.readouterr().err
+    assert err == "error: a: the build can't be planned: memory: no answer within 30 s\n"
+
+
+def test_a_build_is_not_planned_while_a_run_goes_on_there(hosts, profiles, capsys):
+    hosts(a=[probed(run="theirs")])
+    assert build() == 1
+    assert "run theirs of them@there is going on" in capsys.readouterr().err
+
+
+def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path, capsys):
+    path = tmp_path / "inventory.yaml"
+    path.write_text(path.read_text() + "builder: b\n")
+    hosts(b=[probed()])
+    assert build(hosts=()) == 0
+    assert capsys.readouterr().out.startswith("b  ")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"name": "lab-kernel"}, "there is no recipe 'lab-kernel'"),
+        ({"name": ""}, "there is no recipe ''"),
+        ({"hosts": ("a", "b")}, "a wheel is built on one host"),
+        ({"hosts": ("d",)}, "there is no host 'd'"),
+        ({"budget": "much"}, "--budget 'much': expected a size such as 64GiB or 900MiB"),
+    ],
+)
+def test_a_wrong_wish_ends_2_before_any_host_is_asked(profiles, capsys, asked, says):
+    assert build(**asked) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "size_"),
+    [
+        ("", None),
+        ("64GiB", 64 * 2**30),
+        ("64 gib", 64 * 2**30),
+        (" 1.5GiB ", 3 * 2**29),
+        ("900MiB", 900 * 2**20),
+    ],
+)
+def test_budgets(text, size_):
+    assert size(text) == size_
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "64",
+        "64GB",
+        "64 G",
+        "0GiB",
+        "0.0MiB",
+        "-1GiB",
+        "1e3GiB",
+        "٣GiB",
+        "9999999GiB",
+        "1,5GiB",
+        " ",
+    ],
+)
+def test_budgets_that_are_none_end_2_with_what_is_expected(profiles, capsys, text):
+    assert build(budget=text) == 2
+    err = capsys.readouterr().err
+    assert "--budget" in err
+    assert "expected a size such as 64GiB or 900MiB" in err
