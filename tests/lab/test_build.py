@@ -17,7 +17,7 @@ from provision import wheelhouse
 from provision.wheelhouse import Manifest, load
 from tests.lab.command import Command, wait_for
 from tests.lab.trial import Trial
-from wheels import recipe, source
+from wheels import profile, recipe, source
 from wheels.plan import ROOT, UNIT
 from wheels.remote import records
 
@@ -68,7 +68,16 @@ class Builder(Trial):
 
 
 @pytest.fixture
-def builder(finished, tmp_path, monkeypatch):
+def _profile_stays():
+    """A build teaches the recipe's profile, which is the project's own file."""
+    path = profile.FOLDER / f"{RECIPE}.json"
+    before = path.read_bytes()
+    yield
+    path.write_bytes(before)
+
+
+@pytest.fixture
+def builder(finished, tmp_path, monkeypatch, _profile_stays):
     """A finished host with little memory."""
     monkeypatch.setenv(wheelhouse.VARIABLE, str(tmp_path / "wheels"))
     with Builder(NAME, finished, tmp_path, memory_gib=str(MEMORY)) as host:
