@@ -129,10 +129,14 @@ def lock_recipe(name: str, *, check: bool) -> int:
                 continue
             where = f"recipe {one.name}"
             if check:
-                for row in lock.check(one):
+                rows = lock.check(one)
+                for row in rows:
                     report.say(where, f"out of date: {row.field}: {row.reason}", "red")
+                if rows:
                     report.say(where, f"mend it: invoke lock --recipe {one.name}")
                     code = DIFFERENCES
+                else:
+                    report.say(where, "locked as it asks", "green")
                 continue
             changed = lock.make(one, functools.partial(report.say, where, style="dim"))
             what = f"{lock.file(one).name} is written" if changed else "nothing to do"
