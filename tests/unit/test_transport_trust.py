@@ -204,6 +204,7 @@ def test_an_authority_s_key_is_no_host_s(login, tmp_path, keys):
         ("HASH", True),
         (HostKeys.hash_host("127.0.0.1"), False),
     ],
+    ids=["all ports", "one figure", "but not", "another port", "a hash", "another port's hash"],
 )
 def test_names_may_be_patterns_or_hashes(login, server, tmp_path, keys, names, known):
     names = names.replace("HASH", HostKeys.hash_host(f"[127.0.0.1]:{server.port}"))
