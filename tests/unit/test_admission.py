@@ -35,6 +35,16 @@ def at(unit, elapsed, *, memory=1.0, **changes):
     return replace(Running(unit, elapsed, now, peak), **changes)
 
 
+def many(count):
+    return [Unit(f"small{index:02}", SMALL) for index in range(count)]
+
+
+def tails(count):
+    """Units that have fallen to a quarter of a GiB and go on for 30 s."""
+    curve = Curve(((0.0, GIB), (10.0, GIB), (11.0, GIB // 4), (60.0, GIB // 4)))
+    return [at(Unit(f"tail{index:02}", curve), 30.0) for index in range(count)]
+
+
 class TestStarting:
     def test_nothing_to_do(self):
         assert decide([], [], SIX, None) == Decision()
@@ -51,21 +61,26 @@ class TestStarting:
 
     def test_the_longest_start_first(self):
         waiting = [Unit("short", SMALL), Unit("long", SMALL.scaled(time=3.0))]
-        assert decide(waiting, [], Room(GIB, cores=1), None).start == ("long",)
-        assert decide(waiting, [], Room(2 * GIB, cores=2), None).start == ("long", "short")
+        assert decide(waiting, [], Room(8 * GIB, cores=1), None).start == ("long",)
 
-    def test_processors_are_shared_by_crowd_times_as_many_at_most(self):
-        many = [Unit(f"small{index:02}", SMALL) for index in range(40)]
-        assert len(decide(many, [], Room(100 * GIB, cores=6), None).start) == 6 * CROWD
-        wide = [replace(unit, cores=3.5) for unit in many]
-        assert len(decide(wide, [], Room(100 * GIB, cores=6), None).start) == 4  # 14 keep 12 busy
+    def test_with_memory_to_spare_never_more_than_there_are_processors(self):
+        assert len(decide(many(40), [], Room(100 * GIB, cores=6), None).start) == 6
+        wide = [replace(unit, cores=3.5) for unit in many(40)]
+        assert len(decide(wide, [], Room(100 * GIB, cores=6), None).start) == 2
 
-    @pytest.mark.parametrize(("longest", "started"), [(400.0, 6), (260.0, 7), (200.0, 9)])
+    def test_with_little_memory_up_to_crowd_times_the_processors(self):
+        room = Room(11 * GIB, cores=6)  # of which 6 smalls alone would take more than half
+        for going in (6, 9, 12):
+            started = decide(many(40), tails(going), room, None).start
+            assert len(started) == 6 * CROWD - going
+            assert decide(many(40), tails(going), Room(100 * GIB, cores=6), None).start == ()
+
+    @pytest.mark.parametrize(("longest", "started"), [(400.0, 0), (260.0, 2), (200.0, 4)])
     def test_no_further_than_lets_the_longest_end_before_all_is_done(self, longest, started):
-        """40 s each of 39 units on 6 processors: with the longest, 327 s, 303 s and 293 s."""
-        long = Unit("long", SMALL.scaled(time=longest / SMALL.duration))
-        many = [long, *(Unit(f"small{index:02}", SMALL) for index in range(39))]
-        assert len(decide(many, [], Room(100 * GIB, cores=6), None).start) == started
+        """With all else 1740 s of 6 processors, which are busy: 7.7 may be at 260 s, 9.7 at 200."""
+        waiting = [Unit("long", SMALL.scaled(time=longest / SMALL.duration)), *many(39)]
+        decision = decide(waiting, tails(6), Room(11 * GIB, cores=6), None)
+        assert len(decision.start) == started
 
     def test_the_last_ones_share_processors_so_that_they_end_together(self):
         last = [Unit(f"small{index}", SMALL) for index in range(3)]
@@ -73,6 +88,8 @@ class TestStarting:
         assert len(decide(last, going, Room(100 * GIB, cores=3), None).start) == 3
         going[0] = at(Unit("going0", SMALL.scaled(time=9.0)), 20.0)  # that decides, shared or not
         assert decide(last, going, Room(100 * GIB, cores=3), None).start == ()
+        last[0] = Unit("last", SMALL.scaled(time=9.0))  # and this one had better start now
+        assert "last" in decide(last, going, Room(100 * GIB, cores=3), None).start
 
     def test_what_waits_first_is_not_delayed_by_what_fits_before_it(self):
         long = Unit("long", SMALL.scaled(time=3.0, memory=5.0))

@@ -20,7 +20,7 @@ with what to do now:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 
@@ -31,6 +31,10 @@ STEPS = 200
 """Moments of the longest curve that are looked at."""
 CROWD = 2.0
 """How far processors may be shared; simulated from 1.25 to 3, this ends first."""
+SHORT = 0.5
+"""Memory is short where it would take longer than this share of the time that processors take, were
+either used without a gap. Compilers take a third of their peak on average, and peaks are in each
+other's way long before that of memory over time is spent."""
 REACTION = 2.0
 """Seconds until a decision has an effect on memory: two rounds of the server, and the signal."""
 FALLEN = 0.6
@@ -112,7 +116,7 @@ def decide(
     stays: list[Running] = []
     for one in sorted(running, key=_age):
         (goes if ahead.goes_on(one, first=not goes) else stays).append(one)
-    kill = _killed(goes, stays, ahead)
+    kill = _killed(goes, stays, ahead.limit)
     start = [] if stays or kill else _started(waiting, goes, room, ahead)
     return Decision(
         start=tuple(unit.name for unit in start),
@@ -139,10 +143,7 @@ def retry(one: Running) -> Unit:
 def reserved(one: Running, step: float) -> list[float]:
     """Bytes that a running unit will need, `step` by `step` seconds from now."""
     curve, place = one.unit.curve, _place(one)
-    before = max(curve.highest(0.0, place), 1)
-    ratio = one.peak / before
-    if before < curve.peak:
-        ratio = max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
+    ratio = _ratio(one, place)
     samples = sampled(curve, step)
     rest = samples[min(int(place / step), len(samples) - 1) :]
     needs = [ratio * size for size in map(max, rest, (*rest[1:], 0))]
@@ -152,6 +153,27 @@ def reserved(one: Running, step: float) -> list[float]:
     needs += [0] * (hold - len(needs))
     needs[:hold] = [max(size, one.now) for size in needs[:hold]]
     return needs
+
+
+def expected(one: Running, after: float) -> float:
+    """Bytes that a running unit has now (`after` 0 seconds), or will have if all goes as expected.
+
+    Unlike what is reserved, it falls when its curve does: compilers are paused, which costs little,
+    because another one might fall late, but not ended.
+    """
+    place = _place(one)
+    if not after or place + after > one.unit.curve.duration:
+        return one.now
+    return _ratio(one, place) * one.unit.curve.at(place + after)
+
+
+def _ratio(one: Running, place: float) -> float:
+    """How much heavier than its curve a unit is, as far as it has come."""
+    before = max(one.unit.curve.highest(0.0, place), 1)
+    ratio = one.peak / before
+    if before < one.unit.curve.peak:
+        return max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
+    return ratio
 
 
 def _soon(step: float) -> int:
@@ -203,10 +225,6 @@ class _Ahead:
         self.still = still
         return True
 
-    def soon(self) -> float:
-        """Bytes at most within the time that a decision takes."""
-        return max(self.taken[: _soon(self.step)]) + self.still
-
     def fits(self, unit: Unit, wait: int = 0) -> bool:
         """Whether a unit may start after so many steps."""
         most: float = max(map(add, self.taken[wait:], sampled(unit.curve, self.step)))
@@ -228,22 +246,30 @@ def _age(one: Running) -> tuple[float, str]:
     return (-one.elapsed, one.unit.name)
 
 
-def processors(waiting: Iterable[Unit], going: Iterable[Running], room: Room) -> float:
+def processors(waiting: Collection[Unit], going: Collection[Running], room: Room) -> float:
     """How many processors units may keep busy before none is started any more.
 
-    More than there are, as long as the longest unit still ends before all the work is done: what
-    shares a processor takes longer, but memory that would lie idle is used, and at the end no unit
-    is left to run alone. Once what waits longest is the longest of all, it had better start now.
+    All there are; more where something is won, as what shares a processor takes longer. At the end,
+    once all that waits could start, units then end together instead of one alone, unless a running
+    one ends last anyway. Before, memory that is short then lies idle less: that goes as far as the
+    longest unit still ends before all the work is done.
     """
     left = [(unit.curve.duration, unit.cores) for unit in waiting]
     begun = [(one.unit.curve.duration - one.elapsed, one.unit.cores) for one in going]
-    work = sum(rest * cores for rest, cores in (*left, *begun))
     longest = max((rest for rest, _ in (*left, *begun)), default=0.0)
-    share = work / (longest * room.cores) if longest > 0 else 1.0
-    late = max((rest for rest, _ in left), default=0.0) == longest
-    if late and sum(cores for _, cores in left) <= room.cores:
-        share = CROWD
+    share = _work(left + begun) / (longest * room.cores) if longest > 0 else 1.0
+    if sum(cores for _, cores in left) <= room.cores:
+        outlived = all(rest < longest for rest, _ in left)
+        return room.cores * (1.0 if outlived and share <= 1 else CROWD)
+    memory = sum(unit.curve.area for unit in waiting) / room.budget
+    if memory <= SHORT * _work(left) / room.cores:
+        return room.cores
     return room.cores * min(CROWD, max(1.0, share))
+
+
+def _work(parts: Iterable[tuple[float, float]]) -> float:
+    """Seconds of one processor, of seconds on so many each."""
+    return sum(seconds * cores for seconds, cores in parts)
 
 
 def _started(
@@ -276,9 +302,9 @@ def _order(unit: Unit) -> tuple[float, int, str]:
     return (-unit.curve.duration, -unit.curve.peak, unit.name)
 
 
-def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) -> list[Running]:
+def _killed(goes: Sequence[Running], stays: Sequence[Running], limit: int) -> list[Running]:
     """Youngest first, as many as must go for the oldest to stay within the limit right now."""
-    over = ahead.soon() - ahead.limit
+    over = _most_soon(goes) + sum(one.now for one in stays) - limit
     killed: list[Running] = []
     for one in reversed([*goes[1:], *stays]):
         if over <= 0:
@@ -286,6 +312,12 @@ def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) ->
         killed.append(one)
         over -= one.now
     return killed
+
+
+def _most_soon(goes: Iterable[Running]) -> float:
+    """Bytes at most within the time that a decision takes."""
+    moments = (0.0, REACTION / 4, REACTION / 2, REACTION)
+    return max(sum(expected(one, after) for one in goes) for after in moments)
 
 
 def _said(start: Iterable[Unit], kill: Iterable[Running], ahead: _Ahead) -> Iterator[str]:
