@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version as PythonVersion
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from provision import tables
 from provision.errors import UsageError, dotted, shown
 from provision.locking import text as lock_text
 
@@ -218,7 +218,8 @@ class Stack(Table):
     date: date
     toolkits: tuple[Release, ...]
     """Which of the system's toolkits it wants."""
-    environment: dict[EnvironmentName, Environment]
+    environment: dict[EnvironmentName, Environment] = {}
+    """Without any, what hosts run is in interpreters of their own."""
 
     @property
     def toolkit(self) -> dict[str, Toolkit]:
@@ -270,6 +271,8 @@ def names() -> list[str]:
 def load(name: str) -> Stack:
     """Read `stacks/NAME.toml` and the system file that it names.
 
+    A system file with `like = "OTHER"` states what differs from that one.
+
     Raises UsageError naming file and field.
     """
     path = FOLDER / f"{name}.toml"
@@ -278,14 +281,16 @@ def load(name: str) -> Stack:
             f"there is no stack {name!r} in provision/stacks",
             hint=f"stacks there: {', '.join(names())}",
         )
-    data = _read(path)
+    data = tables.read(path)
     beside = data.get("system")
     system = FOLDER / f"{beside}.toml" if isinstance(beside, str) else FOLDER
     if system not in FOLDER.glob("*.toml"):
         raise UsageError(
             f"{path.name}: system: there is no file {dotted((beside,))}.toml beside it"
         )
-    table = validated(System, _read(system), system.name)
+    stacks = {*names(), UV_FILE.stem}
+    others = [path.stem for path in FOLDER.glob("*.toml") if path.stem not in stacks]
+    table = validated(System, tables.whole(system, others, "system file"), system.name)
     found = validated(Stack, {**data, "name": name, "system": table}, path.name)
     for release in found.toolkits:
         if release not in table.toolkit:
@@ -296,7 +301,7 @@ def load(name: str) -> Stack:
 
 def load_uv() -> Uv:
     """The uv that hosts get."""
-    return validated(Uv, _read(UV_FILE), UV_FILE.name)
+    return validated(Uv, tables.read(UV_FILE), UV_FILE.name)
 
 
 def validated(model: type[T], data: dict[str, Any], file: str) -> T:
@@ -309,25 +314,9 @@ def validated(model: type[T], data: dict[str, Any], file: str) -> T:
         raise UsageError(what) from error
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(_text(path))
-    except RecursionError as error:
-        raise UsageError(f"{path.name}: it is nested too deeply") from error
-    except ValueError as error:  # also a number of more than 4300 digits
-        raise UsageError(f"{path.name}: {error}") from error
-
-
 def lock_file(stack: str, environment: str) -> Path:
     """Where an environment's lock is kept."""
     return FOLDER / "locks" / f"{stack}.{environment}.txt"
-
-
-def _text(path: Path, *, hint: str = "") -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path.name}: can't be read: {error}", hint=hint) from error
 
 
 def _lock(stack: str, environment: str) -> Lock:
@@ -337,7 +326,7 @@ def _lock(stack: str, environment: str) -> Lock:
         raise UsageError(
             f"stack {stack}: environment {environment} has no lock {path.name}", hint=mend
         )
-    lock = Lock(text=_text(path, hint=mend))
+    lock = Lock(text=tables.text(path, hint=mend))
     try:
         _ = lock.pins
     except ValueError as error:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from packaging.version import Version as PythonVersion
 from pydantic import Field, model_validator
@@ -22,6 +21,7 @@ from provision.stack import (
     Table,
     validated,
 )
+from provision.tables import whole
 
 FOLDER = Path(__file__).parent / "recipes"
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
@@ -161,33 +161,8 @@ def load(name: str) -> Recipe:
             f"there is no recipe {name!r} in wheels/recipes",
             hint=f"did you mean {near[0]}?" if near else f"recipes there: {', '.join(names())}",
         )
-    data = _read(name)
-    like = data.pop("like", None)
-    if like is not None:
-        if like not in names() or "like" in (base := _read(like)):
-            raise UsageError(
-                f"{name}.toml: like: expected the name of a whole recipe, got {like!r}"
-            )
-        data = _merged(base, data)
+    data = whole(FOLDER / f"{name}.toml", names(), "recipe")
     return validated(Recipe, {**data, "name": name}, f"{name}.toml")
-
-
-def _read(name: str) -> dict[str, Any]:
-    path = FOLDER / f"{name}.toml"
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path.name}: {error}") from error
-
-
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Tables are joined field by field; everything else is replaced."""
-    both = {
-        key: _merged(base[key], value)
-        for key, value in over.items()
-        if isinstance(value, dict) and isinstance(base.get(key), dict)
-    }
-    return base | over | both
 
 
 def label(recipe: Recipe, versions: dict[str, str]) -> str:

@@ -63,8 +63,8 @@ def _chosen(stack: str, environment: str) -> list[Lock]:
         there = sorted({name for one in loaded for name in one.environment})
         whose = f"stack {stack} has" if stack else "the stacks have"
         raise UsageError(
-            f"{whose} no environment {environment!r}",
-            hint=f"environments there: {', '.join(there)}",
+            f"{whose} no environment {environment!r}" if environment else f"{whose} no environment",
+            hint=f"environments there: {', '.join(there)}" if there else "there is nothing to lock",
         )
     return chosen
 

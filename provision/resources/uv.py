@@ -24,6 +24,8 @@ def path(want: Want) -> str:
 
 
 def plan(want: Want, facts: Facts) -> list[Change]:
+    if not want.stack.environment:
+        return []
     arch = known(facts.os, "os").arch
     wheel = dict(want.uv.wheels).get(arch)  # type: ignore[call-overload]
     if wheel is None:

@@ -387,3 +387,13 @@ def test_the_shipped_lab_lock_is_what_the_index_gives(tmp_path, monkeypatch, cap
         assert "the package index must be reachable" in err
         pytest.skip(err)
     assert stack.lock_file("lab", "main").read_text() == shipped
+
+
+def test_a_stack_without_environments_has_nothing_to_lock(locks, tmp_path, capsys):
+    (tmp_path / "plain.toml").write_text(STACK.partition("[environment")[0])
+    assert lock(stack="plain") == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: stack plain has no environment",
+        "",
+        "hint: there is nothing to lock",
+    ]

@@ -179,6 +179,63 @@ def test_what_is_not_kept_beside_a_driver_is_nothing_that_a_stack_wants(name):
     assert [(p, w) for p in patterns for w in wanted if fnmatch(w, p)] == []
 
 
+def like(folder, text, name="mine"):
+    """A system file beside the right one, and a stack on it."""
+    (folder / f"{name}.toml").write_text(text)
+    (folder / "small.toml").write_text(STACK.replace('"base"', f'"{name}"'))
+
+
+def test_a_system_like_another_states_only_what_differs(folder):
+    base = stack.load("small").system
+    like(folder, 'like = "base"\n[driver]\nversion = "2.0"\n[driver.ubuntu]\nrevision = "-2"\n')
+    ubuntu = base.driver.ubuntu.model_copy(update={"revision": "-2"})
+    driver = base.driver.model_copy(update={"version": "2.0", "ubuntu": ubuntu})
+    assert stack.load("small").system == base.model_copy(update={"driver": driver})
+
+
+@pytest.mark.parametrize(
+    "other", ['"none"', '"mine"', '"small"', '"uv"', '"../base"', '["base"]', "1"]
+)
+def test_a_system_is_like_a_whole_one_or_it_is_refused(folder, other):
+    like(folder, f"like = {other}\n")
+    (folder / "uv.toml").write_text('version = "1"\n')
+    shown = re.escape(other.replace('"', "'"))
+    said = rf"^mine\.toml: like: expected the name of a whole system file, got {shown}$"
+    with pytest.raises(UsageError, match=said) as caught:
+        stack.load("small")
+    assert caught.value.hint == "beside it: base"
+
+
+def test_what_is_like_another_is_no_example_itself(folder):
+    (folder / "second.toml").write_text('like = "base"\n')
+    like(folder, 'like = "second"\n')
+    with pytest.raises(UsageError, match=r"^mine\.toml: like: .*whole system file, got 'second'$"):
+        stack.load("small")
+
+
+def test_a_wrong_field_of_one_like_another_is_told_by_its_own_file(folder):
+    like(folder, 'like = "base"\n[driver]\nopen = "maybe"\n')
+    with pytest.raises(UsageError, match=r"^mine\.toml: driver\.open: .*boolean"):
+        stack.load("small")
+
+
+def test_a_stack_may_have_no_environment(folder):
+    (folder / "small.toml").write_text(STACK.partition("[environment")[0])
+    loaded = stack.load("small")
+    assert loaded.environment == loaded.locks == {}
+
+
+def test_both_systems_know_the_same_gpus_and_repositories_but_not_the_same_driver():
+    newer, older = (stack.load(name).system for name in ("lab", "torch211-cu130"))
+    assert newer.driver.version != older.driver.version
+    assert newer.driver.debian == older.driver.debian
+    branch = older.driver.version.partition(".")[0]
+    named = [name for name in older.driver.ubuntu.pinned if branch in name]
+    assert {f"nvidia-open-{branch}", f"nvidia-dkms-{branch}-open"} <= set(named)
+    assert newer.architecture == older.architecture
+    assert newer.repository == older.repository
+
+
 WRONG = {
     "TOML that is cut short": ("base.toml", "open = true", "open =", r"^base\.toml: .*line 3"),
     "a toolkit that the system lacks": (
