@@ -7,13 +7,13 @@ with what to do now:
     decision = decide(waiting, running, room, available)
 
 - A unit starts when its curve fits beside what the running ones will still need, at every moment to
-  come, and a processor is idle.
+  come, and a processor is idle, or had better be shared (`processors`).
 - What is reserved for a running one follows what was seen of it: more than its curve where it is
   above it, its peak for as long as that has not fallen, the rest alone once it has.
 - Live memory overrules curves. Where the reserved ones would outgrow the room, the youngest are
   paused (SIGSTOP): they keep what they have and grow no further; they resume when they fit again.
   The oldest is never paused. Where even that one can't go on, the youngest are killed, to be handed
-  in again as `retry` says.
+  in again as `retry` says; unless all fits as long as it goes as expected.
 - A unit that is larger than the room runs alone, and that is said.
 """
 
