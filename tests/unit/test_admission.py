@@ -217,6 +217,14 @@ class TestTooLittleMemory:
         assert decision.pause == ()
         assert "young is ended to keep within the 8.0 GiB" in decision.say[0]
 
+    def test_none_is_ended_only_because_what_falls_might_fall_late(self):
+        """A spike of 2 GiB falls at once, as expected; the oldest grows where it was."""
+        spike = Curve(((0.0, 0), (5.0, 2 * GIB), (10.0, 0), (40.0, GIB)))
+        running = [at(hump("old"), 55.0), at(Unit("spike", spike), 5.0)]
+        assert sum(one.now for one in running) == 7.5 * GIB
+        assert decide([], running, Room(round(7.6 * GIB), 8), None) == Decision()
+        assert decide([], running, Room(round(7.4 * GIB), 8), None).kill == ("spike",)
+
     def test_no_more_are_ended_than_must_be_the_youngest_first(self):
         running = [at(hump("old"), 55.0), at(hump("young"), 30.0), at(hump("mid"), 45.0)]
         decision = decide([], running, Room(11 * GIB, 8), None)

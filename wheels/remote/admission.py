@@ -7,13 +7,13 @@ with what to do now:
     decision = decide(waiting, running, room, available)
 
 - A unit starts when its curve fits beside what the running ones will still need, at every moment to
-  come, and a processor is idle.
+  come, and a processor is idle, or had better be shared (`processors`).
 - What is reserved for a running one follows what was seen of it: more than its curve where it is
   above it, its peak for as long as that has not fallen, the rest alone once it has.
 - Live memory overrules curves. Where the reserved ones would outgrow the room, the youngest are
   paused (SIGSTOP): they keep what they have and grow no further; they resume when they fit again.
   The oldest is never paused. Where even that one can't go on, the youngest are killed, to be handed
-  in again as `retry` says.
+  in again as `retry` says; unless all fits as long as it goes as expected.
 - A unit that is larger than the room runs alone, and that is said.
 """
 
@@ -116,7 +116,9 @@ def decide(
     stays: list[Running] = []
     for one in sorted(running, key=_age):
         (goes if ahead.goes_on(one, first=not goes) else stays).append(one)
-    kill = _killed(goes, stays, ahead.limit)
+    kill = _killed(goes, stays, ahead)
+    if kill and not goes[0].paused and _expected(running) <= limit:
+        return Decision()
     start = [] if stays or kill else _started(waiting, goes, room, ahead)
     return Decision(
         start=tuple(unit.name for unit in start),
@@ -155,16 +157,21 @@ def reserved(one: Running, step: float) -> list[float]:
     return needs
 
 
-def expected(one: Running, after: float) -> float:
-    """Bytes that a running unit has now (`after` 0 seconds), or will have if all goes as expected.
+def _expected(running: Sequence[Running]) -> float:
+    """Bytes at most within the time that a decision takes, if all goes on as its curves say.
 
-    Unlike what is reserved, it falls when its curve does: compilers are paused, which costs little,
-    because another one might fall late, but not ended.
+    Unlike what is reserved, memory falls here when its curve does: that it might fall late is
+    reason enough to pause compilers, which costs little, but not to end one.
     """
-    place = _place(one)
-    if not after or place + after > one.unit.curve.duration:
+    moments = (0.0, REACTION / 4, REACTION / 2, REACTION)
+    return max(sum(_after(one, seconds) for one in running) for seconds in moments)
+
+
+def _after(one: Running, seconds: float) -> float:
+    later = _place(one) + seconds
+    if one.paused or not seconds or later > one.unit.curve.duration:
         return one.now
-    return _ratio(one, place) * one.unit.curve.at(place + after)
+    return _ratio(one, later - seconds) * one.unit.curve.at(later)
 
 
 def _ratio(one: Running, place: float) -> float:
@@ -224,6 +231,10 @@ class _Ahead:
         self.taken[: len(taken)] = taken
         self.still = still
         return True
+
+    def soon(self) -> float:
+        """Bytes at most within the time that a decision takes."""
+        return max(self.taken[: _soon(self.step)]) + self.still
 
     def fits(self, unit: Unit, wait: int = 0) -> bool:
         """Whether a unit may start after so many steps."""
@@ -302,9 +313,9 @@ def _order(unit: Unit) -> tuple[float, int, str]:
     return (-unit.curve.duration, -unit.curve.peak, unit.name)
 
 
-def _killed(goes: Sequence[Running], stays: Sequence[Running], limit: int) -> list[Running]:
+def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) -> list[Running]:
     """Youngest first, as many as must go for the oldest to stay within the limit right now."""
-    over = _most_soon(goes) + sum(one.now for one in stays) - limit
+    over = ahead.soon() - ahead.limit
     killed: list[Running] = []
     for one in reversed([*goes[1:], *stays]):
         if over <= 0:
@@ -312,12 +323,6 @@ def _killed(goes: Sequence[Running], stays: Sequence[Running], limit: int) -> li
         killed.append(one)
         over -= one.now
     return killed
-
-
-def _most_soon(goes: Iterable[Running]) -> float:
-    """Bytes at most within the time that a decision takes."""
-    moments = (0.0, REACTION / 4, REACTION / 2, REACTION)
-    return max(sum(expected(one, after) for one in goes) for after in moments)
 
 
 def _said(start: Iterable[Unit], kill: Iterable[Running], ahead: _Ahead) -> Iterator[str]:
