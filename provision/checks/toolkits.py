@@ -49,7 +49,7 @@ def _three(facts: Facts) -> Finding:
         return unknown("cuda", "host", expected="all three", reason=reason or silent, noun="CUDA")
     built = sorted((name for name, nvcc in toolkits.installed.items() if nvcc), key=_major)
     torches = _torches(environments)
-    brought = ", ".join(f"{cuda or 'none'} ({name})" for name, cuda in torches.items())
+    brought = ", ".join(f"{cuda or 'without CUDA'} ({name})" for name, cuda in torches.items())
     needed = max(map(_major, [*built, *filter(None, torches.values())]), default=0)
     return judge(
         "cuda",
@@ -57,7 +57,7 @@ def _three(facts: Facts) -> Finding:
         _major(nvml.cuda) >= needed,
         expected=f"a driver up to {needed}",
         observed=f"driver up to {nvml.cuda}, toolkits {', '.join(built) or 'none'}, "
-        f"torch {brought or 'none'}",
+        f"torch {brought or 'in no environment'}",
         action=Action.PROVISION,
         reason="CUDA driver version is insufficient for CUDA runtime version",
         noun="CUDA",

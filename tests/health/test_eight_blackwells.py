@@ -170,7 +170,7 @@ def test_it_is_right(probed):
     assert [said[f"gpu.numa GPU {number}"] for number in (3, 4)] == ["node 0", "node 1"]
     assert said["pcie.iommu host"] == "off or passthrough"
     assert said["allreduce.custom host"] == "off: 8 GPUs, not all joined by NVLink"
-    assert said["cuda host"] == "driver up to 13.1, toolkits 12.8, 13.1, torch none"
+    assert said["cuda host"] == "driver up to 13.1, toolkits 12.8, 13.1, torch in no environment"
 
 
 def test_an_iommu_that_translates_is_named_for_each_card(probed):

@@ -173,14 +173,14 @@ def three(distributions, cuda, *gone):
 @pytest.mark.parametrize(
     ("distributions", "cuda", "gone", "observed", "well"),
     [
-        ({}, "13.1", (), "driver up to 13.1, toolkits 12.8, 13.1, torch none", True),
+        ({}, "13.1", (), "driver up to 13.1, toolkits 12.8, 13.1, torch in no environment", True),
         (TORCH, "13.1", (), "driver up to 13.1, toolkits 12.8, 13.1, torch 12.8 (main)", True),
         # Minor versions run on every driver of their major.
         (TORCH, "12.2", ("13.1",), "driver up to 12.2, toolkits 12.8, torch 12.8 (main)", True),
         (TORCH, "12.9", (), "driver up to 12.9, toolkits 12.8, 13.1, torch 12.8 (main)", False),
         (TORCH, "11.8", ("13.1", "12.8"), "up to 11.8, toolkits none, torch 12.8 (main)", False),
         # A torch for processors alone brings none.
-        ({"torch": "2.9.1"}, "13.1", (), "toolkits 12.8, 13.1, torch none (main)", True),
+        ({"torch": "2.9.1"}, "13.1", (), "toolkits 12.8, 13.1, torch without CUDA (main)", True),
     ],
 )
 def test_driver_toolkits_and_torch_have_a_cuda_each(distributions, cuda, gone, observed, well):
