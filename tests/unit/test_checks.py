@@ -189,6 +189,12 @@ def test_driver_toolkits_and_torch_have_a_cuda_each(distributions, cuda, gone, o
     assert row.ok is well
 
 
+def test_a_newer_toolkit_that_the_stack_does_not_want_is_shown_and_no_fault():
+    found = rows({"toolkits": {"installed": {"14.0": "14.0.12"}}})["cuda", "host"]
+    assert "toolkits 12.8, 13.1, 14.0" in found.observed
+    assert found.ok
+
+
 def test_a_driver_that_states_no_cuda_is_not_taken_for_fine():
     row = three(TORCH, None)
     assert (row.ok, row.observed) == (False, "unknown")
