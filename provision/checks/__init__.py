@@ -5,6 +5,7 @@ from __future__ import annotations
 from provision.checks import (
     access,
     capacity,
+    cuda,
     driver,
     environment,
     gpus,
@@ -22,7 +23,7 @@ from provision.want import Want
 
 ORDER = (
     *(driver, gpus, capacity, health, xids, multi_gpu, access),
-    *(toolkits, environment, services, machine),
+    *(toolkits, cuda, environment, services, machine),
 )
 
 

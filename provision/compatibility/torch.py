@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from packaging.requirements import Requirement
@@ -40,6 +40,12 @@ class Torch:
         return (self.cuda or "").partition(".")[0]
 
 
+def cuda(versions: Mapping[str, str]) -> str | None:
+    """The CUDA, such as 12.8, that torch brings with it; None without a CUDA runtime."""
+    runtime = (version for name, version in versions.items() if RUNTIME.fullmatch(name))
+    return ".".join(next(runtime, "").split(".")[:2]) or None
+
+
 def torches(want: Want) -> Iterator[Torch]:
     """Every torch that a Python of an environment gets."""
     for name, environment in want.stack.environment.items():
@@ -47,9 +53,8 @@ def torches(want: Want) -> Iterator[Torch]:
         for python in environment.pythons:
             versions = want.stack.locks[name].versions(python)
             if "torch" in versions:
-                runtime = (v for n, v in versions.items() if RUNTIME.fullmatch(n))
-                cuda = ".".join(next(runtime, "").split(".")[:2]) or None
-                found[Torch(environment=name, version=versions["torch"], cuda=cuda)] = None
+                torch = Torch(environment=name, version=versions["torch"], cuda=cuda(versions))
+                found[torch] = None
         yield from found
 
 

@@ -56,6 +56,9 @@ class Environment:
     """Distributions that came later, looked for where the release is not intact."""
     broken: str | None
     """What Numba says when it is imported, where NumPy is among the moved and it refuses."""
+    proved: dict[str, Int]
+    """Compute capability → GPUs of it, to which every CUDA extension was held when the release was
+    sealed; {} where none answered then."""
     sizes: dict[str, Int]
     """The current release → bytes of its files."""
     stored: list[str]

@@ -30,6 +30,8 @@ class Nvml:
     """nvidia-smi's exit status: 0 fine, 9 no module, 18 module and library differ."""
     message: str
     driver: str | None
+    cuda: str | None
+    """The newest CUDA that the driver runs, such as '13.1': what nvidia-smi's table shows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -296,13 +296,15 @@ def _blob(sha256: str) -> bytes:
 def _seal(action: Action, context: Context) -> None:
     path = Path(action["release"])
     context.say(f"prove {path}")
-    faults = proof.prove(path, lock_versions=action["versions"], gpus=proof.gpus())
+    gpus = proof.gpus()
+    faults = proof.prove(path, lock_versions=action["versions"], gpus=gpus)
     for fault in faults:
         context.say(fault)
     if faults:
         more = f"; and {len(faults) - 3} more" if len(faults) > 3 else ""
         raise ActionFailed(f"it is not as locked: {'; '.join(faults[:3])}{more}")
-    release.seal(path, {name: action[name] for name in ("lock", "wheels", "python")})
+    about = {name: action[name] for name in ("lock", "wheels", "python")}
+    release.seal(path, {**about, "gpus": gpus or []})
 
 
 def _intact(action: Action, context: Context) -> None:

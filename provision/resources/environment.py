@@ -261,6 +261,7 @@ def _release(
                     "distributions": _only(versions, there),
                     "moved": dict.fromkeys(there.moved if there else ()),
                     "broken": None,
+                    "proved": {},
                     "releases": {**dict.fromkeys([*litter, *old]), release: UNSEEN},
                     "sizes": {},
                     "stored": sorted(stored),

@@ -10,6 +10,7 @@ from typing import Any
 
 from provision.facts import Boot, Disk, Facts, GpuUser, Module
 from provision.plan import Change, Json, Reboot, Run, Stage
+from provision.promises import UNSEEN
 from provision.resources import driver, headers, persistence
 from provision.resources.known import NotKnown, known
 from provision.want import Want
@@ -101,7 +102,7 @@ def promise(want: Want) -> dict[str, Json]:
     return {
         "kernel": {"loaded": {"nvidia": version, **dict.fromkeys(RIVALS)}},
         "driver": {"loaded": version, "flavour": _flavour(want)},
-        "nvml": {"exit": 0, "message": "", "driver": version},
+        "nvml": {"exit": 0, "message": "", "driver": version, "cuda": UNSEEN},
     }
 
 

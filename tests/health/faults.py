@@ -19,6 +19,7 @@ from tests.health.hosts import (
     pcie,
     recorded,
     silent,
+    torch,
     unlisted,
     xid,
 )
@@ -27,6 +28,8 @@ WORKSTATION = "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"
 PERSISTENCED = "nvidia-persistenced.service"
 MANAGER = "nvidia-fabricmanager.service"
 RUNNING = {"active": "active", "enabled": "enabled"}
+RELEASE = "main cab0508cf67a-1"
+ADA = "NVIDIA L40S"
 PACKAGE = ("dpkg", "packages", "nvidia-open")
 OTHERS = [f"GPU {number}" for number in range(8)]
 
@@ -84,7 +87,8 @@ FAULTS: dict[str, Fault] = {
         silent("nvml"),
         silent("gpus"),
         silent("topology"),
-        **on("host", "driver.nvml", "gpu.count"),
+        **on("host", "driver.nvml", "gpu.count", "cuda"),
+        **on(RELEASE, "environment.extensions"),
         **{f"gpu.present {subject}": "inspect" for subject in OTHERS},
     ),
     "the kernel does not say what module it has": fault(
@@ -107,6 +111,7 @@ FAULTS: dict[str, Fault] = {
         silent("gpus", "GPU 0000:84:00.0 is lost"),
         **on("host", "gpu.count", action="reboot"),
         **{f"gpu.present {subject}": "reboot" for subject in OTHERS},
+        **on(RELEASE, "environment.extensions"),
     ),
     "two GPUs are gone": fault(
         gone(6),
@@ -118,7 +123,9 @@ FAULTS: dict[str, Fault] = {
     ),
     "another model": fault(gpu(4, name=WORKSTATION), **on("GPU 4", "gpu.present")),
     "a model that nobody knows": fault(
-        gpu(4, name="NVIDIA Unheard 1"), **on("GPU 4", "gpu.present", "gpu.profile")
+        gpu(4, name="NVIDIA Unheard 1"),
+        **on("GPU 4", "gpu.present", "gpu.profile"),
+        **on(RELEASE, "environment.extensions"),
     ),
     "another card in the slot": fault(
         gpu(4, uuid="GPU-0"), host=recorded(), **on("GPU 4", "gpu.card")
@@ -297,7 +304,24 @@ FAULTS: dict[str, Fault] = {
     ),
     "files of a release changed": fault(
         at("environments", "main", "intact", to=False),
-        **{"environment.files main cab0508cf67a-1": "provision"},
+        **on(RELEASE, "environment.files", "environment.extensions", action="provision"),
+        **{"state.environment main": "provision"},
+    ),
+    "GPUs of a model that came after the release was sealed": fault(
+        *(gpu(index, name=ADA, memory_total=46068) for index in range(8)),
+        host=unlisted(),
+        **on(RELEASE, "environment.extensions"),
+    ),
+    "a release that was sealed while no GPU answered": fault(
+        at("environments", "main", "proved", to={}), **on(RELEASE, "environment.extensions")
+    ),
+    "a driver that is too old for what is built": fault(
+        at("nvml", "cuda", to="12.9"), **on("host", "cuda", action="provision")
+    ),
+    "a torch of a newer CUDA than the driver's": fault(
+        torch(cuda="14.0"),
+        **on("host", "cuda", action="provision"),
+        **on("main", "environment", action="provision"),
         **{"state.environment main": "provision"},
     ),
     # --- the machine around them -------------------------------------------------------------

@@ -90,6 +90,7 @@ def nvswitch() -> Host:
         **there["dpkg"]["value"]["packages"]["nvidia-open"],
         "version": "590.48.01-1",
     }
+    there["environments"]["value"]["main"]["proved"] = {"9.0": 8}
     want = dataclasses.replace(host.want, gpus=Gpus(count=8, model=H200))
     return Host(want, raw)
 
@@ -156,6 +157,16 @@ def xid(slot: str, code: int, count: int = 1) -> Edit:
     def edit(there: Raw) -> None:
         text = f"{code}, pid=1, name=python3, what it says"
         there["xids"]["value"].append({"slot": slot, "code": code, "count": count, "text": text})
+
+    return edit
+
+
+def torch(*, cuda: str) -> Edit:
+    """A torch that somebody put into the environment, with the runtime of its CUDA."""
+
+    def edit(there: Raw) -> None:
+        main = there["environments"]["value"]["main"]
+        main["distributions"] |= {"torch": "2.9.1", "nvidia-cuda-runtime": f"{cuda}.48"}
 
     return edit
 

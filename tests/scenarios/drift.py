@@ -56,7 +56,8 @@ def driver_upgraded_under_its_module(want, raw):
     if not answer(raw, "dpkg")["packages"].get("nvidia-open"):
         return raw
     built = dict.fromkeys(answer(raw, "kernel")["available"], MODULE)
-    nvml = {"exit": 18, "message": "Driver/library version mismatch", "driver": None}
+    nvml = {"exit": 18, "message": "Driver/library version mismatch"}
+    nvml |= {"driver": None, "cuda": None}
     return merge(
         moved(raw, "nvidia", version=f"{OTHER}-1"),
         {"kernel": {"available": built}, "driver": {"library": OTHER}, "nvml": nvml},
@@ -180,6 +181,7 @@ def booted(raw, kernel):
     flavour = ("open" if "GPL" in module["license"] else "proprietary") if module else None
     loaded = dict.fromkeys(answer(raw, "kernel")["loaded"]) | {"nvidia": version}
     nvml = {"exit": 0 if module else 9, "message": "", "driver": version}
+    nvml |= {"cuda": "13.1" if module else None}
     return merge(
         raw,
         {"boot": {"kernel": kernel}, "kernel": {"loaded": loaded}, "nvml": nvml},

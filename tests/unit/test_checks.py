@@ -155,16 +155,64 @@ def test_a_package_that_is_not_properly_installed_is_not_as_wanted(status):
     assert not found["driver.package", "nvidia-open"].ok
 
 
+# --- three CUDAs ---------------------------------------------------------------------------------
+
+
+TORCH = {"torch": "2.9.1", "nvidia-cuda-runtime-cu12": "12.8.90"}
+
+
+def three(distributions, cuda, *gone):
+    """The row of driver, toolkits and torch, on a host from which some toolkits are gone."""
+    found = rows(
+        {"nvml": {"cuda": cuda}, "toolkits": {"installed": dict.fromkeys(gone)}},
+        {"environments": {"main": {"distributions": distributions}}},
+    )
+    return found["cuda", "host"]
+
+
+@pytest.mark.parametrize(
+    ("distributions", "cuda", "gone", "observed", "well"),
+    [
+        ({}, "13.1", (), "driver up to 13.1, toolkits 12.8, 13.1, torch in no environment", True),
+        (TORCH, "13.1", (), "driver up to 13.1, toolkits 12.8, 13.1, torch 12.8 (main)", True),
+        # Minor versions run on every driver of their major.
+        (TORCH, "12.2", ("13.1",), "driver up to 12.2, toolkits 12.8, torch 12.8 (main)", True),
+        (TORCH, "12.9", (), "driver up to 12.9, toolkits 12.8, 13.1, torch 12.8 (main)", False),
+        (TORCH, "11.8", ("13.1", "12.8"), "up to 11.8, toolkits none, torch 12.8 (main)", False),
+        # A torch for processors alone brings none.
+        ({"torch": "2.9.1"}, "13.1", (), "toolkits 12.8, 13.1, torch without CUDA (main)", True),
+    ],
+)
+def test_driver_toolkits_and_torch_have_a_cuda_each(distributions, cuda, gone, observed, well):
+    row = three(distributions, cuda, *gone)
+    assert observed in row.observed
+    assert row.ok is well
+
+
+def test_a_newer_toolkit_that_the_stack_does_not_want_is_shown_and_no_fault():
+    found = rows({"toolkits": {"installed": {"14.0": "14.0.12"}}})["cuda", "host"]
+    assert "toolkits 12.8, 13.1, 14.0" in found.observed
+    assert found.ok
+
+
+def test_a_driver_that_states_no_cuda_is_not_taken_for_fine():
+    row = three(TORCH, None)
+    assert (row.ok, row.observed) == (False, "unknown")
+    assert row.reason == "nvidia-smi states no CUDA version"
+
+
 # --- what could not be found out ---------------------------------------------------------------
 
+CUDA = ("cuda", "host")
+EXTENSIONS = ("environment.extensions", "main cab0508cf67a-1")
 UNSEEN = {
     "driver": [("driver.module", "host")],
     "dpkg": [("driver.package", "host"), ("driver.pinned", "host")],
     "apt": [("driver.pinned", "host")],
-    "nvml": [("driver.nvml", "host")],
-    "gpus": [("gpu.count", "host"), ("gpu.present", "GPU 0"), ("gpu.present", "GPU 1")],
-    "toolkits": [("toolkit", f"CUDA {release}") for release in WANT.stack.system.toolkit],
-    "environments": [("environment", "main")],
+    "nvml": [("driver.nvml", "host"), CUDA],
+    "gpus": [("gpu.count", "host"), ("gpu.present", "GPU 0"), ("gpu.present", "GPU 1"), EXTENSIONS],
+    "toolkits": [("toolkit", f"CUDA {release}") for release in WANT.stack.toolkit] + [CUDA],
+    "environments": [CUDA, ("environment", "main")],
     "units": [("service", UNIT)],
 }
 

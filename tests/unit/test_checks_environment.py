@@ -34,6 +34,7 @@ def test_an_environment_as_locked_and_as_sealed():
     assert [(row.subject, row.observed, row.ok) for row in found.values()] == [
         ("main", f"{LOCKED} distributions as locked", True),
         (f"main {RELEASE}", "as sealed", True),
+        (f"main {RELEASE}", "unchanged since they were proved for 12.0, at the sealing", True),
         ("main", "2.2.6", True),
     ]
 
@@ -92,3 +93,41 @@ def test_before_the_first_release_no_files_are_spoken_of():
 def test_environments_that_are_not_known_are_inspected(answer, reason):
     row = rows(environments=answer)["environment"]
     assert (row.observed, row.action, row.reason) == ("unknown", Action.INSPECT, reason)
+
+
+# --- extensions, by their seal --------------------------------------------------------------------
+
+BLACKWELL, HOPPER, UNHEARD = (
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition",
+    "NVIDIA H200",
+    "NVIDIA Unheard 1",
+)
+
+
+@pytest.mark.parametrize(
+    ("models", "proved", "well", "needed"),
+    [
+        ([BLACKWELL], {"12.0": 8}, True, "12.0"),
+        ([BLACKWELL], {"12.0": 8, "9.0": 1}, True, "12.0"),  # one was taken out since
+        ([BLACKWELL, HOPPER], {"12.0": 8, "9.0": 1}, True, "12.0 and 9.0"),
+        ([BLACKWELL, HOPPER], {"12.0": 8}, False, "12.0 and 9.0"),  # one came since
+        ([HOPPER], {}, False, "9.0"),
+        ([UNHEARD], {"12.0": 8}, False, UNHEARD),
+    ],
+)
+def test_extensions_are_proved_for_the_gpus_that_were_there(models, proved, well, needed):
+    facts = seen({"environments": {"main": {}}})
+    main = dataclasses.replace(facts.environments["main"], proved=proved)
+    cards = [
+        dataclasses.replace(facts.gpus[0], index=index, name=model)
+        for index, model in enumerate(models)
+    ]
+    facts = dataclasses.replace(facts, environments={"main": main}, gpus=cards)
+    (row,) = [
+        row
+        for row in checks.check(WANT, facts, planner.plan("h", WANT, raw()))
+        if row.id == "environment.extensions"
+    ]
+    assert row.ok is well
+    assert row.expected == f"unchanged since they were proved for {needed}"
+    assert row.action.value == ("none" if well else "inspect")

@@ -12,6 +12,7 @@ from provision.remote.collectors import environments
 from provision.remote.command import Failed
 
 SEALED_AT = 1.7e9
+GPUS = {"gpus": ["12.0", "9.0", "12.0"]}
 
 
 @pytest.fixture
@@ -23,7 +24,9 @@ def root(tmp_path):
         folder.mkdir(parents=True)
         os.utime(folder, (SEALED_AT - 10, SEALED_AT - 10))
     (current / "bin").mkdir()
-    release.seal(current, {"lock": "00ff", "wheels": {"flash-attn": "11"}, "python": "3.12.12"})
+    release.seal(
+        current, {"lock": "00ff", "wheels": {"flash-attn": "11"}, "python": "3.12.12"} | GPUS
+    )
     os.utime(current / release.MANIFEST, (SEALED_AT, SEALED_AT))
     (tmp_path / "releases/abc-1").mkdir()
     (tmp_path / "current").symlink_to("releases/abc-2")
@@ -53,6 +56,7 @@ def test_environments(root):
             distributions={"flash-attn": "2.8.3", "torch": "2.9.1+cu130"},
             moved={},
             broken=None,
+            proved={"12.0": 2, "9.0": 1},
             older={},
             sizes={"abc-2": 2 * len(release.GUARD)},
             stored=[],
@@ -78,8 +82,17 @@ def test_without_a_manifest(root):
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '{"lock": "00ff"}', '{"wheels": 1}'])
 def test_a_manifest_that_is_gone_or_damaged_says_nothing(text):
-    nothing = {"lock": None, "python": None, "files": None, "wheels": {}}
+    nothing = {"lock": None, "python": None, "files": None, "wheels": {}, "proved": {}}
     assert environments.parse_manifest(text) == nothing
+
+
+@pytest.mark.parametrize(
+    ("gpus", "proved"), [({}, {}), ({"gpus": []}, {}), (GPUS, {"12.0": 2, "9.0": 1})]
+)
+def test_a_seal_says_for_which_gpus_the_extensions_were_proved(gpus, proved):
+    about = {"lock": "00ff", "wheels": {}, "python": "3.12.12", "files": "11"}
+    found = environments.parse_manifest(json.dumps(about | gpus))
+    assert (found["proved"], found["lock"]) == (proved, "00ff")
 
 
 def test_a_file_that_was_added(root):
@@ -162,7 +175,7 @@ def older(root):
     """The older release was finished, too, from another lock."""
     folder = root / "releases/abc-1"
     (folder / "bin").mkdir()
-    release.seal(folder, {"lock": "00fe", "wheels": {}, "python": "3.11.2"})
+    release.seal(folder, {"lock": "00fe", "wheels": {}, "python": "3.11.2"} | GPUS)
     return folder
 
 

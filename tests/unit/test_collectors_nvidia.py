@@ -111,22 +111,24 @@ def test_damaged_xml_is_not_called_truncated():
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "message", "version"),
+    ("name", "status", "message", "version", "cuda"),
     [
-        ("nvidia-smi-h200x2.xml", 0, "", "580.159.04"),
-        ("nvidia-smi-truncated.xml", 0, "", "580.159.04"),
+        ("nvidia-smi-h200x2.xml", 0, "", "580.159.04", "13.0"),
+        ("nvidia-smi-truncated.xml", 0, "", "580.159.04", "13.0"),
+        ("nvidia-smi-renamed-610.xml", 0, "", "610.57.04", "13.3"),
         (
             "nvidia-smi-mismatch.txt",
             18,
             "Failed to initialize NVML: Driver/library version mismatch",
             None,
+            None,
         ),
-        ("nvidia-smi-no-devices.txt", 6, "No devices were found", None),
+        ("nvidia-smi-no-devices.txt", 6, "No devices were found", None, None),
     ],
 )
-def test_nvml(name, status, message, version):
+def test_nvml(name, status, message, version, cuda):
     value = accepted("nvml", nvml.parse_nvml(said(name, status)))
-    assert value == facts.Nvml(exit=status, message=message, driver=version)
+    assert value == facts.Nvml(exit=status, message=message, driver=version, cuda=cuda)
 
 
 def test_nvml_message_behind_xml():
@@ -136,6 +138,7 @@ def test_nvml_message_behind_xml():
         "exit": 15,
         "message": lost,
         "driver": "580.159.04",
+        "cuda": "13.0",
     }
 
 

@@ -97,7 +97,14 @@ def test_a_release_that_is_as_locked_gets_its_manifest(made, do):
     assert seal(made, do) == f"prove {made}\n"
     manifest = json.loads((made / release.MANIFEST).read_text())
     assert {name: manifest[name] for name in ABOUT} == ABOUT
+    assert manifest["gpus"] == ["12.0"]
     assert release.intact(release.listing(made)[0], manifest["files"])
+
+
+def test_a_release_that_is_sealed_while_no_gpu_answers_says_so(made, do, monkeypatch):
+    monkeypatch.setattr(proof, "gpus", lambda: None)
+    seal(made, do)
+    assert json.loads((made / release.MANIFEST).read_text())["gpus"] == []
 
 
 def test_a_release_that_is_not_as_locked_gets_none_and_all_faults_are_in_the_log(made, do, host):

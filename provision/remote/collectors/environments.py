@@ -10,6 +10,7 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ NOTHING: dict[str, Any] = {
     "distributions": {},
     "moved": {},
     "broken": None,
+    "proved": {},
     "sizes": {},
 }
 """What is current before the first switch."""
@@ -112,6 +114,7 @@ def _release(folder: Path) -> dict[str, Any]:
         "distributions": sealed.parse_distributions(os.listdir(site)),  # noqa: PTH208
         "moved": moved,
         "broken": _broken(folder, site) if "numpy" in moved else None,
+        "proved": manifest["proved"],
         "sizes": {folder.name: size},
     }
 
@@ -157,13 +160,16 @@ def _broken(folder: Path, site: Path) -> str | None:
 
 
 def parse_manifest(text: str | None) -> dict[str, Any]:
-    """The lock's sha256, the Python version, the digest of all files, and the wheels of our own.
+    """The lock's sha256, the Python version, the digest of all files, and the wheels of our own;
+    and how many GPUs of each compute capability its CUDA extensions were held to.
 
-    All None where the manifest is gone or damaged: the release is then no release of ours.
+    A seal that names no GPUs proves nothing of them. All None where the manifest is gone or
+    damaged: the release is then no release of ours.
     """
     try:
         manifest = json.loads(text or "")
         wheels = {str(name): str(sha256) for name, sha256 in manifest["wheels"].items()}
-        return {**{name: str(manifest[name]) for name in KEYS}, "wheels": wheels}
+        proved = dict(Counter(map(str, manifest.get("gpus", ()))))
+        return {**{name: str(manifest[name]) for name in KEYS}, "wheels": wheels, "proved": proved}
     except (ValueError, KeyError, TypeError, AttributeError):
-        return {**dict.fromkeys(KEYS), "wheels": {}}
+        return {**dict.fromkeys(KEYS), "wheels": {}, "proved": {}}

@@ -49,3 +49,9 @@ def driver_version(text: str) -> str | None:
     """
     match = re.search(r"<(driver|kmd)_version>\s*([\d.]+)\s*</\1_version>", text)
     return match[2] if match else None
+
+
+def cuda_version(text: str) -> str | None:
+    """The newest CUDA that the driver itself runs: no toolkit's version. As above."""
+    match = re.search(r"<cuda(_umd|)_version>\s*([\d.]+)\s*</cuda\1_version>", text)
+    return match[2] if match else None

@@ -22,4 +22,5 @@ def parse_nvml(said: Output) -> dict[str, Any]:
         "exit": said.exit,
         "message": "" if answered else nvidia_smi.message(said),
         "driver": nvidia_smi.driver_version(said.out),
+        "cuda": nvidia_smi.cuda_version(said.out),
     }
