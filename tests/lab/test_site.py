@@ -140,7 +140,7 @@ def there(finished):
         """
         apt-get -qq -y remove make
         rm -rf /var/lib/apt/lists/* /var/cache/apt/archives/*.deb /var/cache/firstlight
-        rm /opt/firstlight/environments/main/current
+        rm -r /opt/firstlight/environments/main
         """,
     )
     yield found
