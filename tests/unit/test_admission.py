@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.steady import steady
 from tests.unit.curves import GIB, HUMP, MIB, curves, rooms, units
 from wheels.remote.admission import (
     CROWD,
@@ -261,6 +262,7 @@ def states(draw):
     return everything[cut:], running, draw(rooms), available
 
 
+@steady(100)
 @given(states())
 def test_of_any_state(state):
     waiting, running, room, available = state
@@ -285,6 +287,7 @@ def test_of_any_state(state):
     assert swapped == decision, "the order of what it is given makes no difference"
 
 
+@steady(100)
 @given(
     curves(), st.floats(0.0, 1.0), st.floats(0.5, 10.0), st.integers(0, 50), st.floats(-0.5, 0.5)
 )
@@ -296,6 +299,7 @@ def test_as_expected_no_less_is_kept_than_will_be_needed(curve, share, step, mom
         assert kept[moment] >= curve.at(later) - 1000
 
 
+@steady(100)
 @given(st.lists(curves(), min_size=1, max_size=6), rooms)
 def test_what_starts_together_fits_at_every_moment(started, room):
     waiting = [Unit(f"u{index}", curve) for index, curve in enumerate(started)]

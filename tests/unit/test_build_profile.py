@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provision.errors import UsageError
+from tests.steady import steady
 from wheels import profile
 from wheels.profile import (
     GUESS,
@@ -223,6 +224,7 @@ class TestLearning:
             "90",
         ]
 
+    @steady(100)
     @given(st.lists(st.integers(1, 9000), min_size=3, max_size=60))
     def test_a_kept_curve_is_near_every_sample(self, sizes):
         seen = [(2 * index, size) for index, size in enumerate(sizes)]

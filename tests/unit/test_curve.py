@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.steady import steady
 from tests.unit.curves import GIB, HUMP, curves
 from wheels.remote.curve import Curve, sampled
 
@@ -59,11 +60,13 @@ def test_json_that_holds_no_curve_is_a_value_error(data):
         Curve.from_json(data)
 
 
+@steady(100)
 @given(curves())
 def test_json_and_back(curve):
     assert Curve.from_json(curve.to_json()) == curve
 
 
+@steady(100)
 @given(curves(), shares, shares)
 def test_what_remains_goes_on_where_the_curve_does(curve, after, later):
     after *= curve.duration
@@ -80,6 +83,7 @@ def test_what_remains_goes_on_where_the_curve_does(curve, after, later):
     assert rest.at(later) == pytest.approx(curve.at(after + later), abs=2 + slope * 1e-6)
 
 
+@steady(100)
 @given(curves(), st.floats(0.5, 2.0), st.floats(0.5, 2.0))
 def test_scaling_stretches_time_and_memory(curve, time, memory):
     scaled = curve.scaled(time=time, memory=memory)
@@ -88,6 +92,7 @@ def test_scaling_stretches_time_and_memory(curve, time, memory):
     assert scaled.area == pytest.approx(curve.area * time * memory, rel=1e-6, abs=1000)
 
 
+@steady(100)
 @given(curves(), st.floats(0.3, 20.0), shares)
 def test_samples_are_never_below_the_curve_around_them(curve, step, share):
     moment = share * curve.duration

@@ -4,10 +4,11 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.build_schedule import EVERY_UNIT, FOUR_ARCHS, ONE_ARCH
+from tests.steady import steady
 from tests.unit.curves import GIB, HUMP, rooms, units
 from wheels.remote.admission import Decision, Room, Unit, decide
 from wheels.remote.curve import Curve
@@ -98,7 +99,7 @@ def finished(found, jobs):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@steady(25)
 @given(units(), rooms)
 def test_as_expected_never_over_the_budget(build, room):
     """With curves like combs a paused spike can cost another unit its work, seldom: it runs again.
@@ -112,7 +113,7 @@ def test_as_expected_never_over_the_budget(build, room):
     assert found.makespan >= bound(build, room) * 0.999
 
 
-@settings(max_examples=15, deadline=None)
+@steady(15)
 @given(units(), rooms, st.integers(0, 10**6))
 def test_whatever_goes_wrong_every_unit_ends_once(build, room, seed):
     """Memory and time off by up to a factor of two, and compilers killed by somebody else."""
@@ -132,7 +133,7 @@ def test_whatever_goes_wrong_every_unit_ends_once(build, room, seed):
     assert finished(simulate(jobs, room, policy, tick=5.0), jobs)
 
 
-@settings(max_examples=12, deadline=None)
+@steady(12)
 @given(units(most=4), rooms)
 def test_the_longest_is_not_passed_over_by_what_fits_before_it(build, room):
     """It needs the whole room, comes late, and starts when what runs by then has ended."""
