@@ -121,25 +121,3 @@ def test_a_build_that_is_cut_off_everywhere_compiles_each_unit_once(builder, tmp
     provenance = json.loads(beside.read_text())
     assert {row["unit"] for row in provenance["units"]} == units()
     assert "nothing to do" in ended(builder.build())
-
-
-@pytest.mark.full
-def test_where_as_many_compilers_as_processors_are_killed_ours_ends_at_the_first_try(
-    builder, tmp_path
-):
-    said = ended(builder.build())
-    assert "killed" not in said
-    assert builder.compiled() == Counter(units())
-    tree = f"{ROOT}/{builder.tree.name}"
-    order = json.loads((builder.tree / "order.json").read_text())
-    words = " ".join(f"{name}='{value}'" for name, value in order["env"].items())
-    plain = (
-        f"cp -r {tree}/source /root/plain && rm -rf /root/plain/build && cd /root/plain && "
-        f"env {words} MAX_JOBS=$(nproc) CUDA_HOME={order['home']} "
-        f"PATH={tree}/environment/bin:$PATH {tree}/environment/bin/python -c "
-        '\'import sys; sys.path.insert(0, "."); import backend; backend.build_wheel(".")\' '
-        "> /root/plain.log 2>&1; echo exit $?; grep -c -i killed /root/plain.log"
-    )
-    status, killed = builder.ask(plain).split("\n")
-    assert status != "exit 0"
-    assert int(killed) > 0
