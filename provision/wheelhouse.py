@@ -97,7 +97,7 @@ def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> b
     if hashlib.sha256(found).hexdigest() != sha256:
         raise ProvisionError(
             f"{path}: is gone or damaged: its manifest states sha256 {sha256}",
-            hint="take the manifest away, too, and build the wheel anew",
+            hint="invoke build --recipe NAME builds it anew; invoke wheels.verify looks at all",
         )
     return found
 

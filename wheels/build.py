@@ -48,6 +48,8 @@ class Wish:
     budget: int | None = None
     """Bytes."""
     gate: bool = True
+    force: bool = False
+    """Build it even where the wheelhouse has it."""
 
 
 def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, str]) -> Build:
@@ -70,7 +72,16 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
         kernels=(FOLDER / "kernels" / script).read_text(encoding="utf-8") if script else None,
         budget=wish.budget,
         gate=wish.gate,
+        afresh=wish.force,
     )
+    if not order.units:
+        patterns = ", ".join(recipe.source.units)
+        raise UsageError(f"{recipe.name}.toml: source.units: no file matches {patterns}")
+    if order.lock is not None and (rows := lock.check(recipe)):
+        raise UsageError(
+            f"{recipe.name}.toml: its lock is out of date: {rows[0].field}: {rows[0].reason}",
+            hint=f"invoke lock --recipe {recipe.name}",
+        )
     try:
         return plan(recipe, profile.load(recipe.profile), target, seen.facts, order)
     except NotKnown as error:
@@ -151,6 +162,8 @@ def heard(tell: Tell) -> Tell:
 def words(said: Mapping[str, Any]) -> str:
     """What the builder says, in a line; '' for what it should not say."""
     match said:
+        case {"event": "state", "done": 0, "running": 0, "waiting": 0}:
+            return ""  # it has not come to its units yet
         case {"event": "state"} if all(isinstance(said.get(n), int) for n in STATE):
             paused = f" ({said['paused']} paused)" if said["paused"] else ""
             used, budget = (said[name] / 2**30 for name in ("used", "budget"))

@@ -25,6 +25,7 @@ from provision.fleet import each
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
+from provision.wheelhouse import Manifest
 from wheels import describe, index, lock, provenance, recipe
 from wheels.build import Wish, archs, build, heard, prepare
 from wheels.picture import picture
@@ -48,7 +49,9 @@ def make(
     stop = Stop()
     found: dict[str, Any] = {}
     try:
-        wish = Wish(recipe=recipe.load(name), budget=_bytes(budget), gate=gate)
+        if not name:
+            raise UsageError("build takes --recipe", hint=f"recipes: {', '.join(recipe.names())}")
+        wish = Wish(recipe=recipe.load(name), budget=_bytes(budget), gate=gate, force=force)
         known = inventory.load()
         if len(hosts) > 1:
             raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
@@ -59,12 +62,14 @@ def make(
     def do(host: Host) -> int:
         ready = get_ready(host, report, start=True)
         tell = heard(functools.partial(report.event, host.name))
-        seen = engine.free(ready, engine.look(ready), tell, wait=not plan)
+        seen = engine.look(ready)
+        if not plan:
+            seen = engine.free(ready, seen, tell, wait=True)
         planned = prepare(wish, ready, seen, archs(wish.recipe, known, ready, seen))
         found[host.name] = describe.data(planned)
         for line in describe.lines(planned):
             report.say(host.name, line)
-        if planned.there and not force:
+        if planned.there and not force and _whole(report, planned.there):
             report.say(
                 host.name, f"nothing to do: the wheelhouse has {planned.there.file}", "green"
             )
@@ -82,6 +87,16 @@ def make(
     if json:
         report.data(found)
     return code
+
+
+def _whole(report: Report, wheel: Manifest) -> bool:
+    """Whether a wheel is what its manifest says; where it is not, why it is built anew."""
+    try:
+        wheelhouse.content([wheel], wheel.sha256)
+    except ProvisionError as error:
+        report.say(wheel.file, f"{error.what}: it is built anew", "yellow")
+        return False
+    return True
 
 
 def awaited(hosts: Sequence[str], groups: Sequence[str], *, verbose: bool) -> int:

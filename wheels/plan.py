@@ -62,6 +62,8 @@ class Order:
     budget: int | None = None
     """Bytes that the user declared."""
     gate: bool = True
+    afresh: bool = False
+    """Nothing of a build that has ended is taken."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -294,6 +296,8 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
         "archs": list(told.archs),
         "python": build.interpreter or f"{told.tree}/environment/bin/python",
         "backend": build.backend,
+        "release": recipe.toolkit.release,
+        "afresh": order.afresh,
         "home": recipe.toolkit.home.replace(ENVIRONMENT, site_packages),
         "links": dict(recipe.toolkit.links),
         "env": {

@@ -33,6 +33,8 @@ That is flash-attn 2.8.3's flash_bwd_hdim256_bf16_causal under nvcc 12.4, 6.5 Gi
 flash_bwd_hdim64_bf16, 240 CPU seconds; taken to fall later and less than any did.
 """
 WORD = re.compile(r"([a-z]+)([0-9]{0,9})")
+AS_KNOWN = 0.1
+"""Share of a peak within which a unit is as it was known to be: there is nothing to learn."""
 ENOUGH = 3
 """Samples of a unit's memory without which nothing is learned of it."""
 TOLERANCE = 0.025
@@ -210,10 +212,16 @@ def learned(
 
     `rows` are the builder's records of units (see remote/server.py), `arch` is such as '90'.
     """
+    peaks = {
+        row.unit: row.curve.peak
+        for row in (profile.measured if profile else ())
+        if (row.compiler, row.arch) == (compiler, arch)
+    }
     new = {
         row["unit"]: _measured(row, compiler, arch)
         for row in rows
         if row["exit"] == 0 and len(row["curve"]) >= ENOUGH
+        if abs(row["peak"] / peaks.get(row["unit"], 1) - 1) > AS_KNOWN
     }
     known = profile or Profile(source="builds of this recipe", machine="build hosts", measured=())
     kept = [
@@ -238,7 +246,7 @@ def save(recipe: str, profile: Profile) -> None:
 
 def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
     """One unit's record. Its highest sample is given the peak, which is looked for more often."""
-    seconds = float(row["cpu"])
+    seconds = round(float(row["cpu"]), 1)
     samples: dict[float, float] = {}
     for time, size in row["curve"]:
         if 0 < (at := round(float(time), 1)) < seconds:
@@ -248,7 +256,7 @@ def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
     top = max(range(len(points)), key=lambda at: points[at][1])
     points[top] = (points[top][0], row["peak"] / MIB)
     points.append((seconds, last))
-    device = (_host_part(points), 0.97 * seconds)
+    device = (_host_part(points), round(0.97 * seconds, 1))
     return Measured(
         unit=row["unit"],
         compiler=compiler,

@@ -166,7 +166,7 @@ class Report:
             case "fetching":
                 self.say(host, f"fetching {event['what']}")
             case "uploading":
-                self.say(host, f"uploading {event['bytes'] / 1e6:.1f} MB")
+                self.say(host, f"uploading {_size(event['bytes'])}")
             case "reconnecting":
                 self.say(host, f"{event['reason']}; connecting again")
             case "cancelling":
@@ -265,3 +265,8 @@ class Report:
         from provision.report.facts import table
 
         self._console.print(table(host, facts))
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them."""
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} kB"

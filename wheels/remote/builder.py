@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -75,8 +76,14 @@ def build(order: dict[str, Any], folder: Path) -> None:
     """Build, pin and prove the wheel; it lies in `folder`/done with its manifest. Raises Failed."""
     start = time.time()
     tree.link(Path(order["home"]), order["links"])
+    compiler = _compiler(order)
     order["site"] = _environment(order)
     source = folder / "source"
+    if order["afresh"] and (folder / "done").is_dir():  # else it was begun afresh, and cut off
+        for path in (folder / "done", source):
+            shutil.rmtree(path, ignore_errors=True)
+        for name in ("units.jsonl", "memory.jsonl"):
+            (folder / name).unlink(missing_ok=True)
     tree.unpack(folder / "source.tar.gz", source)
     made = folder / "made"
     shutil.rmtree(made, ignore_errors=True)
@@ -92,7 +99,7 @@ def build(order: dict[str, Any], folder: Path) -> None:
     report = {
         "file": wheels[0].name,
         "proof": proof,
-        "host": _host(order),
+        "host": _host(compiler),
         "start": round(start),
         "seconds": round(time.time() - start, 1),
         "units": records.read(folder / "units.jsonl"),
@@ -103,6 +110,20 @@ def build(order: dict[str, Any], folder: Path) -> None:
     (made / "report.json").write_text(json.dumps(report))
     made.rename(done)
     say({"event": "built", "wheel": wheels[0].name, "size": (done / wheels[0].name).stat().st_size})
+
+
+def _compiler(order: Mapping[str, Any]) -> str:
+    """What nvcc says it is; it is of the release that the recipe names. Raises Failed."""
+    nvcc = f"{order['home']}/bin/nvcc"
+    try:
+        said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Failed(f"{nvcc} can't be run: {error.strerror}") from error
+    found = re.search(r"\brelease (\d+\.\d+)", said.stdout)
+    if not found or found[1] != order["release"]:
+        there = f"is of release {found[1]}" if found else "does not say its release"
+        raise Failed(f"{nvcc} {there}, the recipe wants {order['release']}")
+    return (said.stdout.strip().splitlines() or [""])[-1]
 
 
 def _environment(order: Mapping[str, Any]) -> str:
@@ -202,14 +223,11 @@ def _reason(log: Path, status: int) -> str:
     return f"the build exits {status}: {last[:300]}"
 
 
-def _host(order: Mapping[str, Any]) -> dict[str, Any]:
-    said = subprocess.run(
-        [f"{order['home']}/bin/nvcc", "--version"], capture_output=True, text=True, check=False
-    )
+def _host(compiler: str) -> dict[str, Any]:
     return {
         "kernel": os.uname().release,
         "machine": os.uname().machine,
         "glibc": os.confstr("CS_GNU_LIBC_VERSION"),
-        "nvcc": (said.stdout.strip().splitlines() or [""])[-1],
+        "nvcc": compiler,
         "processors": os.cpu_count(),
     }

@@ -26,7 +26,9 @@ TICK = 0.5
 WORD = 2.0
 """Seconds between two words about the state."""
 SAMPLE = 2.0
-"""Seconds between two samples of memory that are kept."""
+"""Seconds between two samples of all memory that are kept."""
+SAMPLES = 100
+"""Of one unit that are kept, if it takes as long as expected."""
 PACED = 3
 """Finished units from which the host's pace against the profile's machine is known."""
 SETTLED = 1.5
@@ -231,7 +233,8 @@ class Server:
         for session, peer in sessions.items():
             peer.used = used[session]
             peer.peak = max(peer.peak, peer.used.memory)
-            if not peer.curve or peer.used.cpu - peer.curve[-1][0] >= SAMPLE:
+            expected = peer.unit.curve.duration if peer.unit else 0.0
+            if not peer.curve or peer.used.cpu - peer.curve[-1][0] >= expected / SAMPLES:
                 peer.curve.append((round(peer.used.cpu, 1), peer.used.memory))
         if self.now - self.sampled >= SAMPLE:
             self.sampled = self.now
