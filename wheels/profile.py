@@ -257,6 +257,8 @@ def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
     points[top] = (points[top][0], row["peak"] / MIB)
     points.append((seconds, last))
     device = (_host_part(points), round(0.97 * seconds, 1))
+    peak = row["peak"] / MIB
+    kept = (*_thinned(points[: top + 1], peak)[:-1], *_thinned(points[top:], peak))
     return Measured(
         unit=row["unit"],
         compiler=compiler,
@@ -264,7 +266,7 @@ def _measured(row: Mapping[str, Any], compiler: str, arch: str) -> Measured:
         cpu_seconds=seconds,
         device_seconds=device if device[0] < device[1] else None,
         shape_of=None,
-        curve_mib=tuple((time, round(size)) for time, size in _thinned(points, row["peak"] / MIB)),
+        curve_mib=tuple((time, round(size)) for time, size in kept),
     )
 
 
@@ -280,6 +282,8 @@ def _host_part(points: Sequence[tuple[float, float]]) -> float:
 
 def _thinned(points: Sequence[tuple[float, float]], peak: float) -> list[tuple[float, float]]:
     """Without the points that lie on the line of their neighbours, to TOLERANCE of the peak."""
+    if len(points) < 3:
+        return list(points)
     (start, low), (end, high) = points[0], points[-1]
     off = [
         abs(size - (low + (high - low) * (time - start) / (end - start))) for time, size in points

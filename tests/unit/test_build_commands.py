@@ -265,10 +265,41 @@ def test_a_fact_that_is_not_known_is_one_message(hosts, profiles, capsys):
     assert err == "error: a: the build can't be planned: memory: no answer within 30 s\n"
 
 
-def test_a_build_is_not_planned_while_a_run_goes_on_there(hosts, profiles, capsys):
+def test_a_plan_changes_nothing_and_is_shown_while_a_run_goes_on_there(hosts, profiles, capsys):
     hosts(a=[probed(run="theirs")])
-    assert build() == 1
-    assert "run theirs of them@there is going on" in capsys.readouterr().err
+    assert build() == 0
+    assert "a  round 1 of 1, now" in capsys.readouterr().out
+
+
+def test_a_wheel_that_is_damaged_does_not_count_as_there(hosts, empty, profiles, capsys):
+    empty.mkdir()
+    wheel = put(empty, CELL)
+    (empty / CELL).write_bytes(b"another")
+    hosts(want=dataclasses.replace(WANT, wheelhouse=(wheel,)), a=[probed()])
+    assert build() == 0
+    out = capsys.readouterr().out
+    assert "is gone or damaged" in out
+    assert "wheel:lab-kernels: not built" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"source": recipe.Source(folder="lab-kernels", units=("csrx/*.cu",))},
+            "lab-kernels.toml: source.units: no file matches csrx/*.cu",
+        ),
+        ({"versions": {"torch": "2.9.1"}, "against": ("torch",)}, "its lock is out of date"),
+    ],
+)
+def test_a_recipe_that_is_not_what_lies_beside_it_ends_2(
+    hosts, profiles, monkeypatch, capsys, changes, says
+):
+    hosts(a=[probed()])
+    changed = recipe.load("lab-kernels").model_copy(update=changes)
+    monkeypatch.setattr(recipe, "load", lambda name: changed)
+    assert build() == 2
+    assert says in capsys.readouterr().err
 
 
 def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path, capsys):
@@ -283,7 +314,7 @@ def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path
     ("asked", "says"),
     [
         ({"name": "lab-kernel"}, "there is no recipe 'lab-kernel'"),
-        ({"name": ""}, "there is no recipe ''"),
+        ({"name": ""}, "build takes --recipe"),
         ({"hosts": ("a", "b")}, "a wheel is built on one host"),
         ({"hosts": ("d",)}, "there is no host 'd'"),
         ({"budget": "much"}, "--budget 'much': expected a size such as 64GiB or 900MiB"),

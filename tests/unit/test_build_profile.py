@@ -236,7 +236,7 @@ class TestLearning:
             assert off <= TOLERANCE * peak + 1
 
     def test_points_on_one_line_are_not_kept(self):
-        line = [(second, 100 + 10 * second) for second in range(0, 100, 2)]
+        line = [(second, 1100 - 10 * second) for second in range(0, 100, 2)]
         (row,) = learn(None, record(seen=line, cpu=98.1))
         assert len(row.curve.points) == 2
 

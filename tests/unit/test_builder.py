@@ -5,6 +5,7 @@ import json
 import pytest
 from builds import FILE, measured
 
+from provision.remote.command import Failed
 from wheels.remote import builder, label, records, tree, trial
 
 
@@ -12,7 +13,7 @@ from wheels.remote import builder, label, records, tree, trial
 def simulated(tmp_path, monkeypatch):
     """A build that makes a wheel, and whose gate leaves these records."""
 
-    def build(*rows):
+    def build(*rows, afresh=False):
         def compile_(order, folder, source, made):
             (made / FILE).write_bytes(b"a wheel")
             for row in rows:
@@ -24,12 +25,13 @@ def simulated(tmp_path, monkeypatch):
             (tree, "unpack", None),
             (label, "pin", None),
             (trial, "inspect", {"kernels": {"skipped": "simulated"}}),
+            (builder, "_compiler", "nvcc"),
             (builder, "_environment", "/nowhere"),
-            (builder, "_host", {}),
         ):
             monkeypatch.setattr(place, name, lambda *_, result=result: result)
         monkeypatch.setattr(builder, "_compile", compile_)
-        builder.build({"home": "/nowhere", "links": {}, "pins": {}}, tmp_path)
+        order = {"home": "/nowhere", "links": {}, "pins": {}, "afresh": afresh}
+        builder.build(order, tmp_path)
         return json.loads((tmp_path / "done" / "report.json").read_text())
 
     return build
@@ -48,3 +50,38 @@ def test_a_build_that_was_resumed_keeps_what_the_runs_before_it_recorded(simulat
     report = simulated(measured("b.cu", 500))
     assert [row["unit"] for row in report["units"]] == ["a.cu", "b.cu"]
     assert len(report["memory"]) == 2
+
+
+def test_afresh_nothing_of_a_build_that_has_ended_is_taken(simulated, tmp_path):
+    simulated(measured("a.cu", 900))
+    (tmp_path / "source").mkdir()
+    report = simulated(measured("b.cu", 500), afresh=True)
+    assert [row["unit"] for row in report["units"]] == ["b.cu"]
+    assert not (tmp_path / "source").exists()
+
+
+def test_afresh_goes_on_with_what_was_begun_afresh_and_cut_off(simulated, tmp_path):
+    records.append(tmp_path / "units.jsonl", measured("a.cu", 900))
+    report = simulated(measured("b.cu", 500), afresh=True)
+    assert [row["unit"] for row in report["units"]] == ["a.cu", "b.cu"]
+
+
+@pytest.mark.parametrize(
+    ("says", "wrong"),
+    [
+        ("echo Cuda compilation tools, release 13.1, V13.1.115", "is of release 13.1, the recipe"),
+        ("exit 1", "does not say its release"),
+    ],
+)
+def test_nvcc_is_of_the_release_that_the_recipe_names(tmp_path, says, wrong):
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text(f"#!/bin/sh\n{says}\n")
+    nvcc.chmod(0o755)
+    with pytest.raises(Failed, match=wrong):
+        builder._compiler({"home": str(tmp_path), "release": "99.9"})
+
+
+def test_an_nvcc_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(Failed, match="bin/nvcc can't be run"):
+        builder._compiler({"home": str(tmp_path), "release": "13.1"})

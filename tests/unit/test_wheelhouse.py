@@ -110,7 +110,7 @@ def test_a_wheel_s_content_is_held_to_its_manifest(folder):
     (folder / FILE).write_bytes(b"another")
     with pytest.raises(ProvisionError, match="gone or damaged") as caught:
         wheelhouse.content((wheel(),), SHA256, folder)
-    assert "build the wheel anew" in caught.value.hint
+    assert "builds it anew" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"file": "a.whl"}', '{"file": 3}'])
