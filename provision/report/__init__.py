@@ -162,7 +162,7 @@ class Report:
             case "building" if event["kept"] or (event["now"] and not self._console.is_terminal):
                 self._line(host, "…", "cyan", event["text"])
             case "stale":
-                self.say(host, "another run came in between: planning anew")
+                self.say(host, f"{event['reason']}: planning anew")
             case "fetching":
                 self.say(host, f"fetching {event['what']}")
             case "uploading":

@@ -152,7 +152,7 @@ EVENTS = {
         "h  came back with kernel 6.1 instead of 6.2",
     ),
     "cancelled": ({"by": "them@there", "before": "b"}, None),
-    "stale": ({}, "h  another run came in between: planning anew"),
+    "stale": ({"reason": "it restarted"}, "h  it restarted: planning anew"),
     "rebooting": ({}, "h  rebooting"),
     "back": ({"seconds": 61.04}, "h  back after 61.0 s"),
     "output": ({"line": "Reading"}, None),
