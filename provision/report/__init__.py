@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from provision import TOOL
-from provision.errors import ProvisionError
+from provision.errors import FAILED, ProvisionError
 from provision.plan import Plan, Round
 from provision.report.actions import action_lines
 from provision.report.live import Progress
@@ -75,13 +75,19 @@ class Report:
         self._console.print(Text.assemble((f"{host}  ", "bold"), (plain(text), style)))
 
     def data(self, value: object) -> None:
-        """JSON on stdout."""
+        """JSON on stdout. Raises SystemExit, after an error, where it can't be written."""
         try:
             text = json.dumps(value, indent=2, ensure_ascii=False)
             sys.stdout.write(plain_json(text) + "\n")
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read it has enough
+        except OSError as error:
+            # What is buffered would fail once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if isinstance(error, BrokenPipeError):  # whoever read it has enough
+                return
+            what = f"stdout: the data can't be written: {error.strerror}"
+            self.error(ProvisionError(what, hint="make room, or send it elsewhere"))
+            raise SystemExit(FAILED) from error
 
     def error(self, error: ProvisionError) -> None:
         """What happened and what to do, on stderr."""
