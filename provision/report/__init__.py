@@ -210,7 +210,7 @@ class Report:
 
     def findings(self, host: str, rows: Sequence[Finding]) -> None:
         """What is not as expected, each with its action; and how many rows are."""
-        from provision.checks.finding import Action, worst  # while the login is under way
+        from provision.checks.finding import Action, advice, worst  # while the login is under way
 
         wrong = [row for row in rows if not row.ok]
         for row in rows if self.verbose else wrong:
@@ -221,10 +221,9 @@ class Report:
             if not row.ok:
                 self._line(host, " ", "", f"  {row.reason} → {row.action.value}")
         verdict = f"{len(rows) - len(wrong)} of {len(rows)} checks as expected"
-        heaviest = worst(rows)
-        advice = f"; {heaviest.advice}" if wrong else ""
-        harmless = heaviest in (Action.NONE, Action.IGNORE)
-        self.say(host, f"{verdict}{advice}", "green" if harmless else "red")
+        then = f"; {advice(rows)}" if wrong else ""
+        harmless = worst(rows) in (Action.NONE, Action.IGNORE)
+        self.say(host, f"{verdict}{then}", "green" if harmless else "red")
 
     def ask(self, question: str) -> str:
         """The user's answer. Raises EOFError where nobody can be asked."""

@@ -233,6 +233,31 @@ def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
     assert "  ✓ ok.row  host: row 7" in printed("findings", "h", rows, verbose=True)
 
 
+@pytest.mark.parametrize(
+    ("rows", "then"),
+    [
+        ([finding(Action.PROVISION, "state.driver")], "invoke provision"),
+        (
+            [finding(Action.PROVISION, "state.driver"), finding(Action.INSPECT)],
+            "invoke provision, which then checks what is left",
+        ),
+        (
+            [finding(Action.PROVISION, "state.driver"), finding(Action.INSPECT, "state.uv")],
+            "inspect it: no command mends this",
+        ),
+        (
+            [finding(Action.PROVISION, "driver.nvml"), finding(Action.INSPECT)],
+            "inspect it: no command mends this",
+        ),
+    ],
+    ids=["changes alone", "changes and more", "a blocked change", "no changes"],
+)
+def test_while_there_is_something_to_provision_that_is_next(printed, rows, then):
+    assert printed("findings", "h", rows).splitlines()[-1] == (
+        f"h  0 of {len(rows)} checks as expected; {then}"
+    )
+
+
 def test_the_cost_of_a_host(printed):
     assert printed("cost", "h", Cost(sessions=1, execs=3)) == "h  1 SSH session(s), 3 command(s)\n"
 
