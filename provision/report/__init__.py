@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import sys
 import time
@@ -21,7 +20,7 @@ from provision.errors import FAILED, ProvisionError
 from provision.plan import Plan, Round
 from provision.report.actions import action_lines
 from provision.report.live import Progress
-from provision.report.plain import Screen, plain, plain_json
+from provision.report.plain import Screen, plain, plain_json, silence, unwritable
 from provision.transport import Cost
 
 if TYPE_CHECKING:
@@ -81,12 +80,10 @@ class Report:
             sys.stdout.write(plain_json(text) + "\n")
             sys.stdout.flush()
         except OSError as error:
-            # What is buffered would fail once more at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            silence(sys.stdout)
             if isinstance(error, BrokenPipeError):  # whoever read it has enough
                 return
-            what = f"stdout: the data can't be written: {error.strerror}"
-            self.error(ProvisionError(what, hint="make room, or send it elsewhere"))
+            self.error(unwritable(error))
             raise SystemExit(FAILED) from error
 
     def error(self, error: ProvisionError) -> None:

@@ -39,7 +39,16 @@ def test_data_for_which_there_is_no_room(hosts, monkeypatch, capsys):
         with pytest.raises(SystemExit) as ended:
             commands.verify(["a"], (), json=True, verbose=False)
     assert ended.value.code == 1
-    assert "stdout: the data can't be written: No space left on device" in capsys.readouterr().err
+    assert "the output can't be written: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("an_inventory")
+def test_lines_for_which_there_is_no_room(hosts, monkeypatch, capsys):
+    hosts(a=[probed()], b=[probed()])
+    with FULL.open("w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        assert commands.verify(["a", "b"], (), json=False, verbose=True) == 1
+    assert "the output can't be written: No space left on device" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("an_inventory")
