@@ -107,8 +107,8 @@ def provision(target: Target, tell: Tell, stop: Stop = NEVER) -> Look:
         done.add(seen.plan.fingerprint)
         try:
             apply(target, seen, tell, stop)
-        except Stale:
-            tell({"event": "stale"})
+        except Stale as stale:
+            tell({"event": "stale", "reason": stale.why})
             done.discard(seen.plan.fingerprint)
             reboots -= seen.plan.now.reboots
     raise NotConverged(

@@ -33,13 +33,15 @@ def each(
     """Work on every host asked for, several at a time.
 
     Returns the worst code of all. In `found`, the data by host, a failure stands as an error
-    beside what was done.
+    beside what was done; that of no host, such as an unknown name, stands alone.
     `stop` is set when the user interrupts and wants the runs on the hosts cancelled.
     """
     try:
         chosen = inventory.load().select(hosts, groups)
     except ProvisionError as error:
         report.error(error)
+        if found is not None:
+            found.update(_failure(error))
         return error.exit_code
     pool = ThreadPoolExecutor(max_workers=AT_A_TIME)
     begun = [pool.submit(_one, report, do, host) for host in chosen]
@@ -48,14 +50,18 @@ def each(
         if outcome.error:
             report.error(outcome.error)
             if found is not None:
-                failure = {"error": outcome.error.what, "hint": outcome.error.hint}
-                found[outcome.host] = {**found.get(outcome.host, {}), **failure}
+                before = found.get(outcome.host, {})
+                found[outcome.host] = {**before, **_failure(outcome.error)}
     if found is not None:  # in the order asked, whoever was done first
         found.update({host.name: found.pop(host.name) for host in chosen if host.name in found})
     if len(outcomes) > 1:
         report.outcomes(outcomes)
     codes = [outcome.code for outcome in outcomes]
     return next((code for code in SEVERITY if code in codes), DONE)
+
+
+def _failure(error: ProvisionError) -> dict[str, str]:
+    return {"error": error.what, "hint": error.hint}
 
 
 def _await(

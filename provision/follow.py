@@ -40,7 +40,11 @@ JOBS = ("/usr/bin/systemctl", "list-jobs", "--no-legend", "--no-pager", "--plain
 
 
 class Stale(ProvisionError):
-    """Another run came in between probing and applying; nothing was done."""
+    """What was planned on is over, and `why`; nothing was done."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(f"{host}: {why}; nothing was done", hint="run the same command again")
+        self.why = why
 
 
 class NotConverged(ProvisionError):
@@ -109,10 +113,7 @@ def finish(watch: Watch, events: Iterator[dict[str, Any]]) -> None:
 def _failure(host: str, end: Mapping[str, Any], last: Mapping[str, Any]) -> ProvisionError:
     result = end.get("result")
     if result == "stale":
-        return Stale(
-            f"{host}: another run was started in between; nothing was done",
-            hint="run the same command again",
-        )
+        return Stale(host, "another run was started in between")
     if last.get("event") == "cancelled":
         return Cancelled(
             f"{host}: cancelled by {last['by']} before {last['before']}; what was done stays",
@@ -133,10 +134,14 @@ def _failure(host: str, end: Mapping[str, Any], last: Mapping[str, Any]) -> Prov
 
 
 def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A run's events, each once, though the connection may break and be made anew."""
+    """A run's events, each once, though the connection may break and be made anew.
+
+    Raises Stale when the host restarted before its journal had one of them.
+    """
     transport = watch.target.transport
     run = ""
     known = {"events": 0, "lines": 0}
+    boot = before = watch.boot.id if watch.boot else ""
     asked = False
     while True:
         try:
@@ -151,6 +156,9 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
                     watch.tell({"event": "cancelling"})
                 if event["event"] == "alive":
                     continue
+                if event["event"] == "lost" and not known["events"] and boot != before:
+                    _await_services(watch)
+                    raise Stale(watch.host, "the host restarted before the run began")
                 known["lines" if event["event"] == "output" else "events"] += 1
                 yield event
         except TransportError as broken:
@@ -159,7 +167,7 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
             watch.tell({"event": "reconnecting", "reason": broken.what})
             # An end that was asked for is the run's: it must hear of it, and we of how it ended.
             patient = replace(watch, stop=Stop())
-            reach(patient, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
+            boot, _ = reach(patient, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
             events = wire.follow(transport, run, **known)
         else:
             return
@@ -195,13 +203,18 @@ def await_reboot(watch: Watch) -> None:
         if time.monotonic() - start > SAME_BOOT_DEADLINE:
             raise _still_there(watch)
         time.sleep(FIRST_WAIT)
-    # Fails on a host where some unit failed; whether that matters, the checks say.
-    ready = ("/usr/bin/systemctl", "is-system-running", "--wait")
-    watch.target.transport.run(ready, b"", deadline=300.0)
+    _await_services(watch)
     watch.tell({"event": "back", "seconds": round(time.monotonic() - start, 1)})
     expected = watch.boot.next_kernel or watch.boot.kernel
     if kernel != expected:
         watch.tell({"event": "other-kernel", "kernel": kernel, "expected": expected})
+
+
+def _await_services(watch: Watch) -> None:
+    """Wait until the host's services have started."""
+    # Fails on a host where some unit failed; whether that matters, the checks say.
+    ready = ("/usr/bin/systemctl", "is-system-running", "--wait")
+    watch.target.transport.run(ready, b"", deadline=300.0)
 
 
 def _still_there(watch: Watch) -> NotConverged:

@@ -16,7 +16,7 @@ from provision.checks import (
     toolkits,
     xids,
 )
-from provision.checks.finding import Action, Finding
+from provision.checks.finding import STATE, Action, Finding
 from provision.facts import Facts
 from provision.plan import Change, Plan
 from provision.want import Want
@@ -46,7 +46,7 @@ def drift(plan: Plan) -> list[Finding]:
     """Each change that planning would make is a difference; so is what is awaited."""
     rows = [
         Finding(
-            id=f"state.{change.resource}",
+            id=f"{STATE}{change.resource}",
             subject=change.subject,
             expected=change.after,
             observed=change.before,

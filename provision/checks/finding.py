@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
@@ -36,6 +36,8 @@ ADVICE = {
     Action.REBOOT: "reboot the host",
     Action.INSPECT: "inspect it: no command mends this",
 }
+STATE = "state."
+"""What the ids of findings begin with that are changes of the plan."""
 RANK = {action: rank for rank, action in enumerate(Action)}
 
 
@@ -86,6 +88,21 @@ def said(value: object) -> str:
 def worst(rows: Iterable[Finding]) -> Action:
     """The heaviest action that any row asks for."""
     return max((row.action for row in rows), key=RANK.__getitem__, default=Action.NONE)
+
+
+def advice(rows: Sequence[Finding]) -> str:
+    """What to do next, in words: what the heaviest finding asks for.
+
+    While there is something to provision that alone, whatever else there is: a host on its way,
+    such as before its restart, has findings that nothing but going on mends.
+    """
+    planned = {row.action for row in rows if row.id.startswith(STATE)}
+    heaviest = worst(rows)
+    # A plan is carried out as a whole: what blocks one change of it blocks all.
+    if Action.PROVISION not in planned or Action.INSPECT in planned:
+        return heaviest.advice
+    left = ", which then checks what is left" if heaviest is not Action.PROVISION else ""
+    return f"{Action.PROVISION.advice}{left}"
 
 
 def judge(

@@ -68,9 +68,16 @@ def plan(
 
     def do(host: Host) -> int:
         seen = look(get_ready(host, report, accept_new=accept_new), report)
+        from provision import engine
+
+        moment = engine.going_on(seen) is not None
+        if moment:
+            report.say(host.name, "what follows is a moment of that run, not to act on", "yellow")
         report.plan(seen.plan, commands=True)
         plans[host.name] = seen.plan.to_data()
-        return FAILED if any(one.blocked for one in seen.plan.rounds) else DONE
+        # What a run is in the middle of can't be planned, which is no failure; nor is it saved.
+        blocked = any(one.blocked for one in seen.plan.rounds)
+        return FAILED if blocked and (output or not moment) else DONE
 
     code = each(report, hosts, groups, do, plans)
     if json:

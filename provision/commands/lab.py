@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec
 
 from provision.errors import DONE, FAILED, ProvisionError
 from provision.fleet import each
@@ -13,6 +14,21 @@ from provision.report import Report
 from provision.target import lab_spec
 
 Names = Sequence[str]
+P = ParamSpec("P")
+
+
+def _told(command: Callable[P, int]) -> Callable[P, int]:
+    """What fails outside the work on one host ends with its message and code, too."""
+
+    @functools.wraps(command)
+    def ended(*args: P.args, **options: P.kwargs) -> int:
+        try:
+            return command(*args, **options)
+        except ProvisionError as error:
+            Report().error(error)
+            return error.exit_code
+
+    return ended
 
 
 def up(hosts: Names, groups: Names, *, fresh: bool) -> int:
@@ -29,6 +45,7 @@ def up(hosts: Names, groups: Names, *, fresh: bool) -> int:
     return each(report, hosts, groups, do)
 
 
+@_told
 def down(hosts: Names, groups: Names, *, discard: bool) -> int:
     """Shut lab hosts down, also those that no inventory names any more."""
     from provision import lab
@@ -49,6 +66,7 @@ def down(hosts: Names, groups: Names, *, discard: bool) -> int:
     return DONE if strays and not rest and not groups else each(report, rest, groups, do)
 
 
+@_told
 def status(*, json: bool) -> int:
     """Show the lab hosts."""
     from provision import lab
@@ -76,6 +94,7 @@ def status(*, json: bool) -> int:
     return DONE
 
 
+@_told
 def ssh(name: str, command: str) -> int:
     """Log in to a lab host, or run one command there; its exit code."""
     from provision import lab

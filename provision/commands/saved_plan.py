@@ -16,12 +16,15 @@ from provision.plan import SCHEMA, Plan, change_data
 def save(file: Path, plans: Mapping[str, Any]) -> None:
     if len(plans) > 1:
         raise UsageError("--output takes the plan of one host", hint="name one --host")
+    text = json.dumps(next(iter(plans.values())), indent=2, ensure_ascii=False)
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    except OSError as error:
-        raise UsageError(f"{file}: can't be written: {error.strerror}") from error
-    with open(handle, "w", encoding="utf-8") as out:  # noqa: PTH123 - a handle, for its mode
-        out.write(json.dumps(next(iter(plans.values())), indent=2, ensure_ascii=False) + "\n")
+        with open(handle, "w", encoding="utf-8") as out:  # noqa: PTH123 - a handle, for its mode
+            out.write(text + "\n")
+    except OSError as error:  # a full disk tells at the end
+        raise UsageError(
+            f"{file}: can't be written: {error.strerror}", hint="name another file with --output"
+        ) from error
 
 
 def read(file: Path) -> dict[str, Any]:

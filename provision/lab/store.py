@@ -35,8 +35,14 @@ def lab_dir() -> Path:
 
 
 def private_dir(path: Path) -> Path:
-    """Make a folder that only its owner can enter."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Make a folder that only its owner can enter. Raises LabError where that can't be."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(
+            f"{path}: the lab's folder can't be made: {error.strerror}",
+            hint="name one that can be written in FIRSTLIGHT_LAB_DIR",
+        ) from error
     return path
 
 

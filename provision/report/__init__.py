@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import select
 import sys
 import time
@@ -17,11 +16,11 @@ from rich.table import Table
 from rich.text import Text
 
 from provision import TOOL
-from provision.errors import ProvisionError
+from provision.errors import FAILED, ProvisionError
 from provision.plan import Plan, Round
 from provision.report.actions import action_lines
 from provision.report.live import Progress
-from provision.report.plain import Screen, plain, plain_json
+from provision.report.plain import Screen, plain, plain_json, silence, unwritable
 from provision.transport import Cost
 
 if TYPE_CHECKING:
@@ -75,13 +74,17 @@ class Report:
         self._console.print(Text.assemble((f"{host}  ", "bold"), (plain(text), style)))
 
     def data(self, value: object) -> None:
-        """JSON on stdout."""
+        """JSON on stdout. Raises SystemExit, after an error, where it can't be written."""
         try:
             text = json.dumps(value, indent=2, ensure_ascii=False)
             sys.stdout.write(plain_json(text) + "\n")
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read it has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            silence(sys.stdout)
+            if isinstance(error, BrokenPipeError):  # whoever read it has enough
+                return
+            self.error(unwritable(error))
+            raise SystemExit(FAILED) from error
 
     def error(self, error: ProvisionError) -> None:
         """What happened and what to do, on stderr."""
@@ -162,7 +165,7 @@ class Report:
             case "building" if event["kept"] or (event["now"] and not self._console.is_terminal):
                 self._line(host, "…", "cyan", event["text"])
             case "stale":
-                self.say(host, "another run came in between: planning anew")
+                self.say(host, f"{event['reason']}: planning anew")
             case "fetching":
                 self.say(host, f"fetching {event['what']}")
             case "uploading":
@@ -204,7 +207,7 @@ class Report:
 
     def findings(self, host: str, rows: Sequence[Finding]) -> None:
         """What is not as expected, each with its action; and how many rows are."""
-        from provision.checks.finding import Action, worst  # while the login is under way
+        from provision.checks.finding import Action, advice, worst  # while the login is under way
 
         wrong = [row for row in rows if not row.ok]
         for row in rows if self.verbose else wrong:
@@ -215,10 +218,9 @@ class Report:
             if not row.ok:
                 self._line(host, " ", "", f"  {row.reason} → {row.action.value}")
         verdict = f"{len(rows) - len(wrong)} of {len(rows)} checks as expected"
-        heaviest = worst(rows)
-        advice = f"; {heaviest.advice}" if wrong else ""
-        harmless = heaviest in (Action.NONE, Action.IGNORE)
-        self.say(host, f"{verdict}{advice}", "green" if harmless else "red")
+        then = f"; {advice(rows)}" if wrong else ""
+        harmless = worst(rows) in (Action.NONE, Action.IGNORE)
+        self.say(host, f"{verdict}{then}", "green" if harmless else "red")
 
     def ask(self, question: str) -> str:
         """The user's answer. Raises EOFError where nobody can be asked."""

@@ -7,11 +7,14 @@ rewrite lines that were shown before, or type into the user's shell.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from provision.errors import ProvisionError
 from provision.remote.masked import masked
 
 PICTURES = 0x2400
@@ -20,6 +23,14 @@ PICTURES = 0x2400
 
 class Screen(Console):
     """The console of everything: whoever forgets to make a text plain can do no harm either."""
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - whatever rich takes
+        """Raises ProvisionError where it can't be written; what comes later goes nowhere."""
+        try:
+            super().print(*objects, **options)
+        except OSError as error:
+            silence(self.file)
+            raise unwritable(error) from error
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -30,6 +41,18 @@ class Screen(Console):
             else:
                 lines = segment.text.split("\n")
                 yield Segment("\n".join(map(plain, lines)), segment.style)
+
+
+def silence(stream: IO[str]) -> None:
+    """Send the rest of a stream nowhere: what is buffered would fail once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def unwritable(error: OSError) -> ProvisionError:
+    """What is told where a disk is full."""
+    return ProvisionError(
+        f"the output can't be written: {error.strerror}", hint="make room, or send it elsewhere"
+    )
 
 
 def plain(text: str) -> str:

@@ -76,8 +76,8 @@ def test_a_plan_that_can_be_carried_out_ends_0(hosts, answer, code):
     assert plan("a") == code
 
 
-def blocked():
-    raw = json.loads(WITHOUT_FILE)
+def blocked(run=None):
+    raw = json.loads(probed({"files": {nouveau.PATH: None}}, run=run))
     raw["facts"]["dpkg"] = {"status": "timeout", "reason": "no answer"}
     return json.dumps(raw)
 
@@ -336,10 +336,13 @@ def test_which_runs_were_asked_to_stop_as_json(hosts, capsys):
     assert data == {"a": {"cancelled": "theirs"}, "b": {"cancelled": None}}
 
 
-def test_whoever_looks_is_told_of_the_run_that_goes_on(hosts, capsys):
-    hosts(a=[GOES_ON])
+@pytest.mark.parametrize("answer", [GOES_ON, blocked(run="theirs")])
+def test_a_plan_while_a_run_goes_on_is_of_a_moment_and_no_failure(hosts, capsys, answer):
+    hosts(a=[answer])
     assert plan("a") == 0
-    assert "a  run theirs of them@there is going on since" in capsys.readouterr().out
+    told, note, *_ = capsys.readouterr().out.splitlines()
+    assert told.startswith("a  run theirs of them@there is going on since")
+    assert note == "a  what follows is a moment of that run, not to act on"
 
 
 JOURNAL = [

@@ -23,8 +23,8 @@ def apply(file, *, json=False, wait=False):
     return commands.apply(file, json=json, verbose=False, wait=wait)
 
 
-def blocked():
-    raw = json.loads(WITHOUT_FILE)
+def blocked(run=None):
+    raw = json.loads(probed({"files": {nouveau.PATH: None}}, run=run))
     raw["facts"]["dpkg"] = {"status": "timeout", "reason": "no answer"}
     return json.dumps(raw)
 
@@ -146,6 +146,13 @@ def test_a_saved_plan_that_is_blocked_is_not_carried_out(hosts, tmp_path, capsys
     hosts(a=[blocked()])
     assert apply(tmp_path / "plan.json") == 1
     assert "dpkg: no answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("run", [None, "theirs"])
+def test_a_plan_that_is_blocked_is_not_saved_whatever_goes_on(hosts, tmp_path, run):
+    hosts(a=[blocked(run)])
+    assert plan("a", output=tmp_path / "plan.json") == 1
+    assert list(tmp_path.glob("plan.json")) == []
 
 
 def test_a_plan_that_can_t_be_written_ends_2(hosts, tmp_path, capsys):

@@ -180,6 +180,25 @@ def test_a_round_that_another_run_made_stale_is_planned_anew():
     assert outcome.words.count("stale") == 1
 
 
+def test_a_round_that_a_restart_came_before_is_planned_anew():
+    outcome = Outcome(
+        (PROBE, WITHOUT_FILE),
+        (APPLY, cut()),
+        ("boot_id", HERE),  # it goes down
+        ('"do": "follow"', cut()),
+        ("boot_id", TransportError("h: can't be reached")),
+        ("boot_id", THERE),
+        ('"do": "follow"', events({"event": "lost"})),
+        ("is-system-running", "running\n"),
+        (PROBE, WITHOUT_FILE),
+        (APPLY, events(*WHOLE_RUN)),
+        (PROBE, FINISHED),
+    ).provision()
+    assert outcome.look.plan.empty
+    (stale,) = (event for event in outcome.told if event["event"] == "stale")
+    assert stale["reason"] == "the host restarted before the run began"
+
+
 def test_a_saved_round_that_another_run_made_stale_is_told():
     outcome = Outcome((APPLY, events(STALE)))
     seen = engine.look(Outcome((PROBE, WITHOUT_FILE)).target)

@@ -103,6 +103,14 @@ def test_an_unknown_name_ends_2_before_any_host_is_asked(names, groups):
     assert fleet.each(Report(), names, groups, None) == 2
 
 
+def test_in_the_data_an_unknown_name_is_the_only_thing(capsys):
+    found = {}
+    assert each("nope", found=found) == 2
+    assert found["error"].endswith("there is no host 'nope'")
+    assert capsys.readouterr().err == f"error: {found['error']}\n\nhint: {found['hint']}\n"
+    assert found.keys() == {"error", "hint"}
+
+
 def test_without_names_it_is_the_default_host():
     found = {}
     each(found=found)

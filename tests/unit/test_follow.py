@@ -215,6 +215,26 @@ def test_lines_from_before_a_run_was_joined_are_known_as_well(followed):
     assert done.host.requests[1]["lines"] == 8
 
 
+LOST = {"event": "lost"}
+
+
+def test_a_run_that_a_restart_came_before_did_nothing(followed):
+    done = followed((5, AWAY), (EVER, AFTER), streams=[cut(), events(LOST)], to=follow.Stale)
+    assert done.error.what == "h: the host restarted before the run began; nothing was done"
+    assert done.words == ["reconnecting"]
+    assert done.host.asked[-1][1] == "/usr/bin/systemctl"  # its services are awaited, too
+
+
+@pytest.mark.parametrize(
+    ("told", "boot"),
+    [((START, CHANGE), AFTER), ((), BEFORE)],
+    ids=["begun before the restart", "in the same boot"],
+)
+def test_a_run_that_began_or_that_no_restart_ended_has_died(followed, told, boot):
+    done = followed((EVER, boot), streams=[cut(*told), events(LOST)], to=follow.NotConverged)
+    assert done.error.what == "h: the run on the host died without an end"
+
+
 def test_a_failure_behind_a_broken_connection_is_told_with_its_reason(followed):
     streams = [cut(START, CHANGE, FAILED), events(BAD_END)]
     error = followed(BACK, streams=streams, to=follow.NotConverged).error

@@ -152,7 +152,7 @@ EVENTS = {
         "h  came back with kernel 6.1 instead of 6.2",
     ),
     "cancelled": ({"by": "them@there", "before": "b"}, None),
-    "stale": ({}, "h  another run came in between: planning anew"),
+    "stale": ({"reason": "it restarted"}, "h  it restarted: planning anew"),
     "rebooting": ({}, "h  rebooting"),
     "back": ({"seconds": 61.04}, "h  back after 61.0 s"),
     "output": ({"line": "Reading"}, None),
@@ -231,6 +231,31 @@ def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
         "h  1 of 2 checks as expected; inspect it: no command mends this",
     ]
     assert "  ✓ ok.row  host: row 7" in printed("findings", "h", rows, verbose=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "then"),
+    [
+        ([finding(Action.PROVISION, "state.driver")], "invoke provision"),
+        (
+            [finding(Action.PROVISION, "state.driver"), finding(Action.INSPECT)],
+            "invoke provision, which then checks what is left",
+        ),
+        (
+            [finding(Action.PROVISION, "state.driver"), finding(Action.INSPECT, "state.uv")],
+            "inspect it: no command mends this",
+        ),
+        (
+            [finding(Action.PROVISION, "driver.nvml"), finding(Action.INSPECT)],
+            "inspect it: no command mends this",
+        ),
+    ],
+    ids=["changes alone", "changes and more", "a blocked change", "no changes"],
+)
+def test_while_there_is_something_to_provision_that_is_next(printed, rows, then):
+    assert printed("findings", "h", rows).splitlines()[-1] == (
+        f"h  0 of {len(rows)} checks as expected; {then}"
+    )
 
 
 def test_the_cost_of_a_host(printed):
