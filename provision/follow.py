@@ -167,7 +167,9 @@ def _unbroken(watch: Watch, events: Iterator[dict[str, Any]]) -> Iterator[dict[s
             watch.tell({"event": "reconnecting", "reason": broken.what})
             # An end that was asked for is the run's: it must hear of it, and we of how it ended.
             patient = replace(watch, stop=Stop())
-            boot, _ = reach(patient, AWAY_DEADLINE if watch.reboots else RECONNECT_DEADLINE)
+            # Before a run has begun the host may go through another run's restart.
+            away = watch.reboots or not known["events"]
+            boot, _ = reach(patient, AWAY_DEADLINE if away else RECONNECT_DEADLINE)
             events = wire.follow(transport, run, **known)
         else:
             return
