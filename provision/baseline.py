@@ -70,9 +70,12 @@ def load(host: str) -> Baseline | None:
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: can't be read: {error}", hint=hint) from error
     try:
-        return validated(Baseline, data, path.name)
+        found = validated(Baseline, data, path.name)
     except UsageError as error:
         raise UsageError(error.what, hint=hint) from error
+    if found.links is not None and {len(found.gpus)} != {len(found.links), *map(len, found.links)}:
+        raise UsageError(f"{path.name}: links: expected a row and a column per GPU", hint=hint)
+    return found
 
 
 def save(host: str, baseline: Baseline) -> Path:

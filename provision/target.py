@@ -43,11 +43,16 @@ class Target:
 
 
 def target(
-    host: Host, *, start: Callable[[str], None] | None = None, accept_new: bool = False
+    host: Host,
+    *,
+    start: Callable[[str], None] | None = None,
+    accept_new: bool = False,
+    compared: bool = True,
 ) -> Target:
     """Make a host ready, and begin to log in: whoever asked has more to import meanwhile.
 
-    A lab host that is down is started when `start`, told of it, is given.
+    A lab host that is down is started when `start`, told of it, is given. What is `compared` with
+    its baseline needs one that can be read; nothing else does.
 
     Raises UsageError for a wrong stack or SSH configuration, ProvisionError for a lab host
     that is down.
@@ -65,7 +70,7 @@ def target(
         wheelhouse=wheelhouse.load(),
         repository=host.repository,
         site=host.site,
-        baseline=baseline.load(host.name),
+        baseline=baseline.load(host.name) if compared else None,
     )
     transport = _transport(host, accept_new=accept_new)
     transport.begin()

@@ -60,7 +60,7 @@ def make(
         return error.exit_code
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, start=True)
+        ready = get_ready(host, report, start=True, compared=False)
         tell = heard(functools.partial(report.event, host.name))
         seen = engine.look(ready)
         if not plan:
@@ -247,7 +247,7 @@ def push(hosts: Sequence[str], groups: Sequence[str]) -> int:
     report = Report()
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report)
+        ready = get_ready(host, report, compared=False)
         wheels = wheelhouse.wanted(ready.want.wheelhouse, [host.stack])
         lacking = set(wire.lacking(ready.transport, [one.sha256 for one in wheels]))
         for one in wheels:

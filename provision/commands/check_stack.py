@@ -28,7 +28,8 @@ def check_stack(stack: str, hosts: Sequence[str], *, json: bool) -> int:
         return DIFFERENCES if compatibility.violated(rows) else DONE
 
     def do(host: Host) -> int:
-        ready = target(host.model_copy(update={"stack": stack}) if stack else host)
+        asked = host.model_copy(update={"stack": stack}) if stack else host
+        ready = target(asked, compared=False)
         raw = wire.probe(ready.transport, resources.query(ready.want))
         return judge(host.name, ready.want, parse(raw))
 

@@ -67,7 +67,7 @@ def plan(
     plans: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = look(get_ready(host, report, accept_new=accept_new), report)
+        seen = look(get_ready(host, report, accept_new=accept_new, compared=False), report)
         from provision import engine
 
         moment = engine.going_on(seen) is not None
@@ -107,7 +107,7 @@ def apply(file: Path, *, json: bool, verbose: bool, wait: bool) -> int:
 
     def do(host: Host) -> int:
         with accounted(report, host.name, found) as account:
-            ready = get_ready(host, report)
+            ready = get_ready(host, report, compared=False)
             from provision import engine
 
             seen = engine.free(ready, engine.look(ready), account.tell, wait=wait)
@@ -146,7 +146,7 @@ def verify(
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report)
+        ready = get_ready(host, report, compared=not record_baseline)
         seen = look(ready, report)
         trials = _try(ready, seen, report, python) if active else None
         if record_baseline:
@@ -168,7 +168,7 @@ def topology(hosts: Names, groups: Names, *, json: bool) -> int:
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = look(get_ready(host, report), report)
+        seen = look(get_ready(host, report, compared=False), report)
         from provision.facts import Topology
         from provision.topology import meaning
 
@@ -201,7 +201,7 @@ def facts(hosts: Names, groups: Names, *, json: bool) -> int:
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = look(get_ready(host, report), report)
+        seen = look(get_ready(host, report, compared=False), report)
         found[host.name] = seen.raw
         if not json:
             report.facts(host.name, seen.facts)
@@ -214,10 +214,15 @@ def facts(hosts: Names, groups: Names, *, json: bool) -> int:
 
 
 def get_ready(
-    host: Host, report: Report, *, start: bool = False, accept_new: bool = False
+    host: Host,
+    report: Report,
+    *,
+    start: bool = False,
+    accept_new: bool = False,
+    compared: bool = True,
 ) -> Target:
     say = functools.partial(report.say, host.name) if start else None
-    return target(host, start=say, accept_new=accept_new)
+    return target(host, start=say, accept_new=accept_new, compared=compared)
 
 
 def look(ready: Target, report: Report) -> engine.Look:
@@ -245,7 +250,10 @@ def _record(ready: Target, seen: engine.Look, trials: Trials | None, report: Rep
     from provision.checks.recorded import figures, record
 
     name = ready.host.name
-    before = ready.want.baseline
+    try:
+        before = baseline.load(name)
+    except UsageError:  # damaged: it is replaced
+        before = None
     kept = before.figures if before else None  # until GPUs are made to work anew
     taken = record(name, seen.facts, figures(seen.facts, trials) if trials else kept)
     expected = ready.want.gpus.count if ready.want.gpus else len(taken.gpus)

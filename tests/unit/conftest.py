@@ -143,7 +143,7 @@ def hosts(an_inventory, monkeypatch):
     scripts = {}
     wants = []
 
-    def make(host, *, start=None, accept_new=False):
+    def make(host, *, start=None, accept_new=False, compared=True):
         transport = Recorded(host.name, scripts[host.name])
         return Target(host=host, want=wants[-1], transport=transport)
 

@@ -10,6 +10,7 @@ from provision import baseline, checks, facts, inventory, planner
 from provision.checks.recorded import record
 from provision.checks.sku import FOLDER, of, skus
 from provision.errors import ProvisionError, UsageError
+from provision.target import target
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,7 @@ def test_gpus_that_can_t_be_told_are_not_recorded():
         ("[1]", "valid dictionary"),
         ('{"gpus": [], "links": null, "figures": null, "more": 1}', "more: "),
         ('{"gpus": [{"slot": "x"}], "links": null}', r"gpus\.0\.uuid"),
+        ('{"gpus": [], "links": [["X"]], "figures": null}', "a row and a column per GPU"),
     ],
 )
 def test_a_file_that_is_no_baseline_is_refused_with_what_to_do(tmp_path, text, says):
@@ -71,6 +73,16 @@ def test_a_file_that_is_no_baseline_is_refused_with_what_to_do(tmp_path, text, s
         baseline.load("h")
     assert "h.json" in caught.value.what
     assert "--record-baseline" in caught.value.hint
+
+
+def test_only_what_is_compared_with_a_baseline_needs_one_that_can_be_read(tmp_path):
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines/h.json").write_text("{")
+    text = "default: h\nhosts:\n  h: {connection: local, stack: lab}\n"
+    (host,) = inventory.parse(text, "inventory.yaml").select()
+    assert target(host, compared=False).want.baseline is None
+    with pytest.raises(UsageError, match="can't be read"):
+        target(host)
 
 
 def test_a_place_that_can_t_be_written(tmp_path):

@@ -23,7 +23,8 @@ def hosts(tmp_path, monkeypatch):
     asked = []
 
     def set_up(**answers):
-        def make(one):
+        def make(one, *, compared):
+            assert not compared
             asked.append((one.name, one.stack))
             transport = Recorded(one.name, [("", answers[one.name])])
             return Target(
