@@ -58,10 +58,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     except ProvisionError as error:
         raise pytest.UsageError(f"{error.what}\nhint: {error.hint}") from error
     if "gpu" in metafunc.fixturenames:
+        # Where the inventory does not say how many there are, all are asked at once.
         cells = [
-            (host.name, n) for host in chosen for n in range(host.gpus.count if host.gpus else 0)
+            (host.name, number)
+            for host in chosen
+            for number in (range(host.gpus.count) if host.gpus else (None,))
         ]
-        ids = [f"{name}-GPU{n}" for name, n in cells]
+        ids = [
+            f"{name}-GPUs" if number is None else f"{name}-GPU{number}" for name, number in cells
+        ]
         metafunc.parametrize(("site", "gpu"), cells, indirect=["site"], ids=ids, scope="session")
     else:
         names = [host.name for host in chosen]

@@ -52,4 +52,4 @@ def test_no_xid_of_a_gpu_that_is_gone(site):
 
 @pytest.mark.parametrize("check", EACH.values(), ids=EACH)
 def test_gpu(site, gpu, check):
-    site.hold(check, f"GPU {gpu}")
+    site.hold(check, None if gpu is None else f"GPU {gpu}")
