@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from provision.lab.store import LabError, Say, run_long
+from provision.lab.store import LabError, Say, locked, run_long
 
 COMMANDS = {
     "mmdebstrap": "mmdebstrap",
@@ -52,8 +52,14 @@ def unavailable() -> str | None:
 
 def install_requirements(say: Say) -> None:
     """Install what is missing, after naming it; does nothing when all is there."""
-    lacking = missing_requirements()
-    if not lacking:
+    if not missing_requirements():
+        return
+    with locked("requirements"):  # apt itself would refuse a second one
+        _install(missing_requirements(), say)
+
+
+def _install(lacking: list[str], say: Say) -> None:
+    if not lacking:  # somebody else has just done it
         return
     names = " ".join(lacking)
     if os.geteuid() != 0 or not shutil.which("apt-get"):
