@@ -97,6 +97,8 @@ class _Told:
     tree: str
     archs: Sequence[str]
     room: Room
+    reserve: int
+    """Bytes that stay free."""
     jobs: int
     predictions: Sequence[Prediction]
 
@@ -131,7 +133,14 @@ def plan(
     blocked, hint = _obstacle(recipe, target, facts)
     jobs = max(1, len(units)) if order.gate else static_jobs(units, room)
     uploads = {hashlib.sha256(one).hexdigest(): one for one in (order.source, order.code)}
-    told = _Told(tree=tree, archs=archs, room=room, jobs=jobs, predictions=predictions)
+    told = _Told(
+        tree=tree,
+        archs=archs,
+        room=room,
+        reserve=reserved(known(facts.memory, "memory").total),
+        jobs=jobs,
+        predictions=predictions,
+    )
     change = Change(
         resource="wheel",
         subject=recipe.wheel,
@@ -313,7 +322,7 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
         "gate": order.gate,
         "budget": told.room.budget,
         "declared": order.budget is not None,
-        "reserve": LEAST_RESERVE,
+        "reserve": told.reserve,
         "cores": told.room.cores,
         "units": {one.unit.name: _unit(one.unit) for one in told.predictions},
         "guess": _unit(guess[0].unit),

@@ -294,7 +294,8 @@ def test_the_budget_is_what_the_host_has_less_a_reserve():
     room, why = budget(host_with(64 * GIB, 60 * GIB, 8), None)
     assert (room.budget, room.cores) == (60 * GIB - reserved(64 * GIB), 8)
     assert why.startswith("60.0 GiB available, less 3.2 GiB")
-    assert not order(planned(facts=host_with(64 * GIB, 60 * GIB)))["declared"]
+    told = order(planned(facts=host_with(64 * GIB, 60 * GIB)))
+    assert (told["declared"], told["reserve"]) == (False, reserved(64 * GIB))
 
 
 @pytest.mark.parametrize("total", [GIB, 2 * GIB, 16 * GIB, 2048 * GIB])
