@@ -41,7 +41,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End a session's processes, and those that made a session of their own, as apt's dpkg does."""
     sessions = {process.pid}
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in _members(sessions):
+        # The command first: a shell whose child is gone goes on before it hears of the request.
+        for pid in sorted(_members(sessions), key=lambda pid: pid != process.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         end = time.monotonic() + GRACE

@@ -30,7 +30,7 @@ def plan(want: Want, facts: Facts) -> list[Change]:
     if not names:
         return []
     packages = {name: p for name in names if (p := dpkg.packages[name])}
-    torn = [name for name, package in packages.items() if package.status != "unpacked"]
+    torn = [name for name, p in packages.items() if p.status != "unpacked" or p.reinstreq]
     held = any(package.hold for package in packages.values())
     options = (
         "--fix-broken",  # what an unpacked one depends on may not be there at all

@@ -9,6 +9,8 @@ from provision.resources import apt_packages, dpkg, unfinished
 UNPACKED = installed("libfoo", "1.0", "unpacked")
 TORN = installed("libbar", "2.0", "half-installed", reinstreq=True)
 FLAGGED = installed("libbaz", "3.0", reinstreq=True)
+HALF = installed("libqux", "4.0", "unpacked", reinstreq=True)
+"""As a kill leaves it between the last file and the end of the unpacking."""
 WAITS = installed("gcc", "1", "half-configured")
 
 
@@ -26,6 +28,7 @@ def test_what_depends_on_a_package_that_was_cut_short_may_fail_to_be_configured(
     [
         ([UNPACKED], ("--fix-broken",)),
         ([TORN], ("--fix-broken", "--reinstall", "libbar")),
+        ([HALF], ("--fix-broken", "--reinstall", "libqux")),
         (
             [UNPACKED, TORN, FLAGGED, WAITS],
             ("--fix-broken", "--reinstall", "libbar", "libbaz"),
