@@ -162,7 +162,7 @@ def load(name: str) -> Recipe:
             hint=f"did you mean {near[0]}?" if near else f"recipes there: {', '.join(names())}",
         )
     data = whole(FOLDER / f"{name}.toml", names(), "recipe")
-    return validated(Recipe, {**data, "name": name}, f"{name}.toml")
+    return validated(Recipe, {**data, "name": name}, f"{name}.toml", own={"name"})
 
 
 def label(recipe: Recipe, versions: dict[str, str]) -> str:
