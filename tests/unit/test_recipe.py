@@ -80,7 +80,12 @@ def test_archs_as_a_build_wants_to_hear_them(archs, text):
         ('version = "1.0"', 'versions = "1.0"', "version: Field required$"),
         ('version = "1.0"', 'verson = "1.0"', r"verson: unknown field; did you mean version\?$"),
         ('environment = "main"', 'environment = "../main"', "environment: .*'../main'"),
-        ('archs = ["9.0"]', 'archs = ["sm_90"]', "archs.0: .*'sm_90'"),
+        (
+            'archs = ["9.0"]',
+            'archs = ["sm_90"]',
+            "archs.0: expected .* such as '12.0', got 'sm_90'$",
+        ),
+        ('archs = ["9.0"]', 'archs = ["٩.0"]', "archs.0: expected a compute capability"),
         ('archs = ["9.0"]', 'archs = "9.0"', "archs: .*'9.0'"),
         ('archs = ["9.0"]', "threads = 0", "threads: .*greater than or equal to 1, got 0"),
         ('archs = ["9.0"]', 'colour = "red"', "colour: unknown field$"),
@@ -125,6 +130,18 @@ def test_what_fields_there_are_is_told_without_those_that_the_file_does_not_say(
     with pytest.raises(UsageError) as caught:
         load("wrong")
     assert caught.value.hint.startswith("fields there: wheel, version, stack, ")
+
+
+def test_a_profile_that_there_is_not_comes_with_those_that_there_are(folder):
+    (folder / "wrong.toml").write_text(WHOLE.replace('profile = "lab-kernels"', 'profile = "lab"'))
+    with pytest.raises(UsageError, match=r"^wrong\.toml: profile: there is no 'lab' in ") as caught:
+        load("wrong")
+    assert caught.value.hint.startswith("profiles there: flash-attn, lab-kernels; ")
+
+
+def test_what_nobody_has_measured_yet_names_the_profile_that_its_first_build_writes(folder):
+    (folder / "mine.toml").write_text(WHOLE.replace('profile = "lab-kernels"', 'profile = "mine"'))
+    assert load("mine").profile == "mine"
 
 
 def test_what_is_wrong_in_the_table_is_only_that(folder):
