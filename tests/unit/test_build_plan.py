@@ -179,6 +179,14 @@ def test_the_order_has_all_that_the_builder_goes_by():
     assert told["python"] == f"{build.tree}/environment/bin/python"
 
 
+def test_a_build_is_told_a_date_that_is_always_the_same_unless_its_recipe_names_another():
+    assert order(planned())["env"]["SOURCE_DATE_EPOCH"] == "315532800"  # 1980, a zip's earliest
+    one = recipe.load("lab-kernels")
+    dated = one.build.model_copy(update={"env": {"SOURCE_DATE_EPOCH": "1700000000"}})
+    build = planned(one.model_copy(update={"build": dated}))
+    assert order(build)["env"]["SOURCE_DATE_EPOCH"] == "1700000000"
+
+
 def test_source_and_builder_are_uploaded_by_hash_and_placed_in_its_tree():
     build = planned()
     placed = {a.path: a.sha256 for a in change(build).actions if isinstance(a, Place)}
