@@ -262,8 +262,7 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
             )
         elif not plan and (yes or _agreed(report)):
             for one in gone:
-                for path in wheelhouse.FOLDER.glob(f"{one.file}*"):
-                    path.unlink()
+                _remove(one)
                 found["removed"].append(one.file)
                 report.say(one.file, "removed", "yellow")
             index.write(wheelhouse.FOLDER)
@@ -273,6 +272,15 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
     if json:
         report.data(found)
     return code
+
+
+def _remove(wheel: Manifest) -> None:
+    """Remove a wheel and what stands beside it. Raises ProvisionError where that can't be."""
+    for path in wheelhouse.FOLDER.glob(f"{wheel.file}*"):
+        try:
+            path.unlink()
+        except OSError as error:
+            raise ProvisionError(f"{path}: can't be removed: {error.strerror}") from error
 
 
 def _agreed(report: Report) -> bool:

@@ -203,6 +203,12 @@ def test_where_nobody_can_be_asked_it_is_shown_and_nothing_goes(house, capsys):
     assert files(house) == before
 
 
+def test_what_can_t_be_removed_is_one_message(house, capsys):
+    (house.folder / f"{OLD}.mine").mkdir()
+    assert prune() == 1
+    assert f"error: {house.folder / OLD}.mine: can't be removed: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("plan", "removed"), [(True, []), (False, [OLD])])
 def test_prune_as_json_has_what_no_stack_takes_and_what_was_removed(house, capsys, plan, removed):
     assert prune(plan=plan, json=True) == 0
