@@ -226,6 +226,18 @@ class TestTooLittleMemory:
         assert decide([], running, Room(round(7.6 * GIB), 8), None) == Decision()
         assert decide([], running, Room(round(7.4 * GIB), 8), None).kill == ("spike",)
 
+    def test_while_the_host_is_pressed_the_oldest_alone_grows(self):
+        """There would be room, by the budget and by MemAvailable."""
+        running = [at(hump("old"), 20.0), at(hump("young"), 10.0)]
+        room, small = Room(100 * GIB, 8), [Unit("small", SMALL)]
+        assert decide(small, running, room, 90 * GIB).start == ("small",)
+        pressed = decide(small, running, room, 90 * GIB, pressed=True)
+        assert pressed == Decision(pause=("young",))
+        paused = [running[0], replace(running[1], paused=True)]
+        assert decide(small, paused, room, 90 * GIB, pressed=True) == Decision()
+        assert decide(small, paused, room, 90 * GIB).resume == ("young",)
+        assert decide(small, [], room, 90 * GIB, pressed=True).start == ("small",)
+
     def test_no_more_are_ended_than_must_be_the_youngest_first(self):
         running = [at(hump("old"), 55.0), at(hump("young"), 30.0), at(hump("mid"), 45.0)]
         decision = decide([], running, Room(11 * GIB, 8), None)

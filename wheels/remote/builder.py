@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from provision.remote.collectors.memory import available
+from provision.remote.collectors.memory import available, pressure
 from provision.remote.command import ENV, Failed
 from provision.remote.lock import active, cancelled
 from wheels.remote import label, records, tree, trial
@@ -157,7 +157,7 @@ def _compile(order: Mapping[str, Any], folder: Path, source: Path, made: Path) -
     gate.chmod(0o755)
     scratch = folder / "tmp"  # not /tmp, which may be memory
     scratch.mkdir(exist_ok=True)
-    server = Server(folder, order, available, say) if order["gate"] else None
+    server = Server(folder, order, available, pressure, say) if order["gate"] else None
     env = {
         **ENV,
         **order["env"],
