@@ -133,6 +133,11 @@ class TestWhatWasSeen:
     def test_below_its_curve_its_peak_may_still_come(self):
         assert max(reserved(at(hump(), 40.0, memory=0.8), 1.0)) == HUMP.peak
 
+    def test_near_its_peak_a_lighter_one_stays_lighter(self):
+        assert HUMP.at(56.0) > 0.8 * HUMP.peak
+        kept = max(reserved(at(hump(), 56.0, memory=0.8), 1.0))
+        assert kept == pytest.approx(0.8 * HUMP.peak, rel=0.01)
+
     def test_after_the_fall_only_the_rest_is_kept_by_what_its_peak_was(self):
         kept = reserved(at(hump(), 70.0, memory=0.8), 1.0)
         assert max(kept) == pytest.approx(0.8 * GIB, rel=0.01)

@@ -44,6 +44,8 @@ SAME_PEAK = 0.7
 """A peak that was seen is the predicted one from this share of it on."""
 HEAVIER = 1.25
 """How much heavier than expected a unit is taken to be before it is taken to be faster."""
+NEAR = 0.8
+"""From this share of its peak on, a unit that is lighter than expected is taken to stay so."""
 RETRY = 1.1
 """How much more than what was seen of it a killed unit is expected to need."""
 
@@ -185,7 +187,7 @@ def _ratio(one: Running, place: float) -> float:
     """How much heavier than its curve a unit is, as far as it has come."""
     before = max(one.unit.curve.highest(0.0, place), 1)
     ratio = one.peak / before
-    if before < one.unit.curve.peak:
+    if before < NEAR * one.unit.curve.peak:
         return max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     return ratio
 
