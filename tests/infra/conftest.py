@@ -15,8 +15,10 @@ from provision import checks, engine, inventory, lab
 from provision.checks import active
 from provision.checks.finding import Action, Finding
 from provision.errors import ProvisionError
+from provision.facts import Unknown
+from provision.facts.trials import Trials
 from provision.target import Target, target
-from provision.trials.attempt import attempt
+from provision.trials.attempt import attempt, untried
 
 
 class OnOurLogin(ParamikoBackend):
@@ -101,6 +103,13 @@ def is_up(name: str) -> bool:
     return found is not None and found.running
 
 
+def _try(there: Target, seen: engine.Look, config: pytest.Config) -> Trials | Unknown:
+    try:
+        return attempt(there, seen.facts, config.getoption("python"))
+    except ProvisionError as error:
+        return untried(error)
+
+
 def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
     if host.lab and (reason := lab.unavailable()):
         pytest.skip(f"no lab host can stand here: {reason}")
@@ -113,8 +122,7 @@ def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
             seen = engine.look(there)
         rows = checks.check(there.want, seen.facts, seen.plan)
         if config.getoption("active"):
-            trials = attempt(there, seen.facts, config.getoption("python"))
-            rows += active.check(there.want, seen.facts, trials)
+            rows += active.check(there.want, seen.facts, _try(there, seen, config))
     except ProvisionError as error:
         return f"{error.what}\nhint: {error.hint}"
     return Site(there, seen, rows)

@@ -271,19 +271,40 @@ def test_by_an_environment_s_own_interpreter_where_it_has_torch(hosts, monkeypat
     assert asked == ["/opt/firstlight/environments/main/current/bin/python"]
 
 
-def test_without_torch_anywhere_an_interpreter_is_asked_for(hosts, capsys):
+def test_without_torch_anywhere_an_interpreter_is_asked_for_beside_the_other_rows(hosts, capsys):
     hosts(a=[FINISHED])
-    assert try_() == 1
-    err = capsys.readouterr().err
-    assert "no environment there has torch" in err
-    assert "--python" in err
+    assert try_() == 3
+    out = capsys.readouterr().out
+    assert "gpu.link_width  GPU 1: PCIe x16" in out
+    assert "active.trials  host: trials unknown instead of outcomes" in out
+    assert "a: no environment there has torch; name an interpreter" in out
+    assert "--python PATH" in out
 
 
 def test_gpus_in_use_are_not_made_to_work(hosts, capsys):
     users = {"status": "ok", "value": [{"pid": 7, "name": "vllm", "unit": None}]}
     hosts(a=[probed(gpu_users=users)])
-    assert try_("/usr/bin/python3") == 1
-    assert "in use by vllm (7)" in capsys.readouterr().err
+    assert try_("/usr/bin/python3") == 3
+    out = capsys.readouterr().out
+    assert "in use by vllm (7)" in out
+    assert "gpu.link_width  GPU 1: PCIe x16" in out
+
+
+def test_an_interpreter_that_is_none_is_wrong_input_told_once_beside_the_other_rows(hosts, capsys):
+    absent = {"status": "absent", "reason": "/nope: No such file or directory"}
+    names = json.loads(trials())["trials"]
+    hosts(a=[FINISHED, trials(**dict.fromkeys(names, absent))])
+    assert try_("/nope") == 2
+    out = capsys.readouterr().out
+    assert "gpu.link_width  GPU 1: PCIe x16" in out
+    assert out.count("a: /nope: No such file or directory; name an interpreter") == 1
+    assert "active.kernel" not in out
+
+
+def test_an_interpreter_without_active_is_wrong_usage(capsys):
+    code = commands.verify(["a"], [], json=False, verbose=False, python="/usr/bin/python3")
+    assert code == 2
+    assert "--python names the interpreter of --active" in capsys.readouterr().err
 
 
 def test_what_gpus_did_is_recorded_and_kept_until_they_are_made_to_work_anew(hosts):
@@ -303,7 +324,7 @@ def test_what_gpus_did_is_recorded_and_kept_until_they_are_made_to_work_anew(hos
 def test_trials_of_another_shape_are_the_host_s_fault(hosts, capsys):
     hosts(a=[FINISHED, "{}"])
     assert try_("/usr/bin/python3") == 1
-    assert "a: trials: expected a mapping" in capsys.readouterr().err
+    assert "a: trials: expected a mapping" in capsys.readouterr().out
 
 
 # --- runs ------------------------------------------------------------------------------------
