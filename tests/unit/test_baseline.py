@@ -60,7 +60,7 @@ def test_gpus_that_can_t_be_told_are_not_recorded():
     ("text", "says"),
     [
         ("{", "can't be read"),
-        ("[1]", "valid dictionary"),
+        ("[1]", r"h\.json: Input should be a valid dictionary"),
         ('{"gpus": [], "links": null, "figures": null, "more": 1}', "more: "),
         ('{"gpus": [{"slot": "x"}], "links": null}', r"gpus\.0\.uuid"),
         ('{"gpus": [], "links": [["X"]], "figures": null}', "a row and a column per GPU"),
@@ -71,8 +71,36 @@ def test_a_file_that_is_no_baseline_is_refused_with_what_to_do(tmp_path, text, s
     (tmp_path / "baselines/h.json").write_text(text)
     with pytest.raises(UsageError, match=says) as caught:
         baseline.load("h")
-    assert "h.json" in caught.value.what
+    assert caught.value.what.startswith(f"{tmp_path / 'baselines/h.json'}: ")
     assert "--record-baseline" in caught.value.hint
+
+
+def _folder(there):
+    there.mkdir()
+
+
+def _file_above(there):
+    there.parent.rmdir()
+    there.parent.write_text("a file")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (_folder, r"h\.json: can't be read: Is a directory"),
+        (lambda there: there.symlink_to("gone"), r"h\.json: a link to gone, which is not there"),
+        (lambda there: there.symlink_to(there), r"h\.json: can't be read: Too many"),
+        (_file_above, r"h\.json: can't be read: Not a directory"),
+    ],
+)
+def test_what_stands_in_a_baseline_s_place_is_not_taken_for_none(tmp_path, make, says):
+    there = tmp_path / "baselines/h.json"
+    there.parent.mkdir()
+    make(there)
+    with pytest.raises(UsageError, match=says) as caught:
+        baseline.load("h")
+    assert str(there) in caught.value.what
+    assert caught.value.hint
 
 
 def test_only_what_is_compared_with_a_baseline_needs_one_that_can_be_read(tmp_path):
