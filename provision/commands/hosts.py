@@ -169,12 +169,15 @@ def verify(
 
 
 def topology(hosts: Names, groups: Names, *, json: bool) -> int:
-    """Show how GPUs are joined, and what that means."""
+    """Show how GPUs are joined, and what that means; GPUs have the numbers of the baseline."""
     report = Report(json=json)
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = look(get_ready(host, report, compared=False), report)
+        ready = get_ready(host, report)
+        seen = look(ready, report)
+        from provision.checks.cards import cards
+        from provision.checks.gpus import missing, told
         from provision.facts import Topology
         from provision.topology import meaning
 
@@ -185,14 +188,20 @@ def topology(hosts: Names, groups: Names, *, json: bool) -> int:
                 f"{host.name}: how its GPUs are joined can't be told: {reason}",
                 hint=f"invoke verify --host {host.name}",
             )
+        numbers = [card.number for card in cards(ready.want, seen.facts)]
+        if len(numbers) != len(there.links):  # one was lost in between: nobody knows which
+            numbers = list(range(len(there.links)))
+        gone = told(missing(ready.want, seen.facts))
         found[host.name] = {
+            "gpus": numbers,
+            "missing": gone,
             "links": there.links,
             "numa": there.numa,
             "cpus": there.cpus,
-            "meaning": meaning(there),
+            "meaning": meaning(there, numbers),
         }
         if not json:
-            report.topology(host.name, there)
+            report.topology(host.name, there, numbers, gone)
         return DONE
 
     code = each(report, hosts, groups, do, found)

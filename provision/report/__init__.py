@@ -256,11 +256,13 @@ class Report:
         verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
         self.say(name, verdict, "red" if count["violated"] else "green")
 
-    def topology(self, host: str, topology: Topology) -> None:
-        """How its GPUs are joined, and what that means."""
+    def topology(
+        self, host: str, topology: Topology, numbers: Sequence[int], missing: Sequence[str]
+    ) -> None:
+        """How its GPUs are joined, which are missing, and what that means."""
         from provision.report.topology import drawing
 
-        self._console.print(drawing(host, topology))
+        self._console.print(drawing(host, topology, numbers, missing))
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

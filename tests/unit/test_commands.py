@@ -17,9 +17,11 @@ from samples import (
     output,
     probed,
     raw,
+    seen,
 )
 
 from provision import baseline, wire
+from provision.checks.recorded import record
 from provision.commands import hosts as commands
 from provision.commands import lab as lab_commands
 from provision.commands import runs
@@ -209,6 +211,26 @@ def test_topology_for_people_and_as_json(hosts, capsys):
     data = json.loads(capsys.readouterr().out)["b"]
     assert data["links"] == [["X", "PIX"], ["PIX", "X"]]
     assert data["meaning"][0].startswith("tensor parallelism")
+    assert (data["gpus"], data["missing"]) == ([0, 1], [])
+
+
+def test_topology_says_which_gpu_is_missing(hosts, capsys):
+    card = raw()["facts"]["gpus"]["value"][1]
+    left = probed(
+        gpus={"status": "ok", "value": [{**card, "index": 0}]},
+        topology={"status": "ok", "value": {"links": [["X"]], "numa": [0], "cpus": ["0"]}},
+        pci={"status": "ok", "value": []},
+    )
+    hosts(want=dataclasses.replace(WANT, baseline=record("a", seen())), a=[left])
+    assert commands.topology(["a"], [], json=True) == 0
+    data = json.loads(capsys.readouterr().out)["a"]
+    assert data["gpus"] == [1]
+    assert data["missing"] == ["GPU 0 is absent (slot 0000:06:00.0)"]
+    hosts(a=[left])
+    assert commands.topology(["a"], [], json=False) == 0
+    out = capsys.readouterr().out
+    assert "! 1 GPU is absent, and nobody knows which: those left are counted anew" in out
+    assert "--record-baseline" in out
 
 
 def test_a_topology_that_can_t_be_told_ends_1_and_says_why(hosts, capsys):
