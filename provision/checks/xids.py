@@ -1,4 +1,7 @@
-"""What the driver reported of each GPU in this boot, with NVIDIA's action for it (`xids.toml`)."""
+"""What the driver reported of each GPU in this boot, with NVIDIA's action for it (`xids.toml`).
+
+The kernel's log does not say that a report was answered: a row stays until the next boot.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from provision.stack import Table, validated
 from provision.want import Want
 
 FILE = Path(__file__).parent / "xids.toml"
+STAYS = "the row stays until the next boot, also once this is mended"
 
 
 class Report(Table):
@@ -51,7 +55,7 @@ def _row(subject: str, xids: list[Xid]) -> Finding:
         subject,
         worst(rows),
         "; ".join(row.observed for row in rows),
-        "; ".join(row.reason for row in rows),
+        f"{'; '.join(row.reason for row in rows)}; {STAYS}",
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision import checks
+from provision.checks.finding import advice
 from tests.health import hosts
 from tests.health.faults import FAULTS
 from tests.infra import test_gpus, test_software
@@ -41,6 +42,18 @@ def test_every_wrong_row_says_why_and_reads_as_a_sentence(name):
         if not row.ok:
             assert row.reason
             assert re.fullmatch(r".+: .+ instead of .+", row.prose)
+
+
+def test_a_gpu_that_fell_off_the_bus_has_its_host_rebooted_before_anybody_inspects_it():
+    fault = FAULTS["Xid 79 of a GPU that is gone"]
+    said = advice(fault.host.rows(*fault.edits))
+    assert said == "reboot the host, then inspect what is left"
+
+
+def test_an_xid_says_how_long_its_row_stays():
+    fault = FAULTS["Xid 48"]
+    (row,) = [row for row in fault.host.rows(*fault.edits) if not row.ok]
+    assert row.reason.endswith("; the row stays until the next boot, also once this is mended")
 
 
 def written(*, active: bool = False) -> set[str]:

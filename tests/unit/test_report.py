@@ -258,6 +258,21 @@ def test_while_there_is_something_to_provision_that_is_next(printed, rows, then)
     )
 
 
+@pytest.mark.parametrize(
+    ("actions", "then"),
+    [
+        ((Action.INSPECT, Action.REBOOT), "reboot the host, then inspect what is left"),
+        ((Action.RESET, Action.INSPECT, Action.REBOOT), "reboot the host, then inspect"),
+        ((Action.RESET, Action.INSPECT), "--gpu-reset --id=N, then inspect what is left"),
+        ((Action.RESTART, Action.INSPECT), "; inspect it: no command mends this"),
+        ((Action.RESET, Action.REBOOT), "; reboot the host"),
+    ],
+)
+def test_a_reset_or_a_reboot_comes_before_an_inspection(printed, actions, then):
+    rows = [finding(action) for action in actions]
+    assert then in printed("findings", "h", rows).splitlines()[-1]
+
+
 def test_the_cost_of_a_host(printed):
     assert printed("cost", "h", Cost(sessions=1, execs=3)) == "h  1 SSH session(s), 3 command(s)\n"
 
