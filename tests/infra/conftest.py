@@ -5,6 +5,7 @@ A lab host that is down is booted and provisioned first; other hosts are only lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -19,6 +20,9 @@ from provision.facts import Unknown
 from provision.facts.trials import Trials
 from provision.target import Target, target
 from provision.trials.attempt import attempt, untried
+
+Tell = Callable[[str, object], None]
+"""pytest's `record_property`: name, value."""
 
 
 class OnOurLogin(ParamikoBackend):
@@ -39,10 +43,16 @@ class Site:
     look: engine.Look
     rows: list[Finding]
 
-    def hold(self, check: str, subject: str | None = None) -> None:
-        """Fail with what is wrong, in sentences; skip what this host or model has nothing of."""
+    def hold(self, told: Tell, check: str, subject: str | None = None) -> None:
+        """Fail with what is wrong, in sentences; skip what this host or model has nothing of.
+
+        `told` takes each row asked for, as properties of the test in its JUnit XML.
+        """
         rows = [r for r in self.rows if r.id == check and subject in (None, r.subject)]
+        for row in rows:
+            told(f"{row.id}[{row.subject}]", f"{row.prose} → {row.action.value}")
         if not rows:
+            told(f"{check}[{subject or 'host'}]", "nothing to check")
             pytest.skip(f"nothing to check: no {check} of {subject or 'this host'}")
         wrong = [row for row in rows if row.action not in (Action.NONE, Action.IGNORE)]
         if wrong:

@@ -18,7 +18,7 @@ ACTIVE = {
 
 
 @pytest.mark.parametrize("check", ACTIVE.values(), ids=ACTIVE)
-def test_active(site, check, pytestconfig):
+def test_active(site, check, pytestconfig, record_property):
     if not pytestconfig.getoption("active"):
         pytest.skip("GPUs are made to work with --active")
-    site.hold(check)
+    site.hold(record_property, check)
