@@ -270,7 +270,7 @@ def _record(
     Raises ProvisionError where GPUs are missing: recorded, they would never be missed again.
     """
     from provision import baseline
-    from provision.checks.recorded import figures, record
+    from provision.checks.recorded import doubtful, figures, record
     from provision.facts.trials import Trials
 
     name = ready.host.name
@@ -289,6 +289,8 @@ def _record(
         )
     path = baseline.save(name, taken)
     report.say(name, f"recorded as it is: {path}")
+    for row in doubtful(ready.want, seen.facts):
+        report.say(name, f"recorded although it may be a fault: {row.prose}", "yellow")
     return replace(ready, want=replace(ready.want, baseline=taken))
 
 

@@ -244,8 +244,25 @@ def test_a_host_is_recorded_and_then_held_to_that(hosts, capsys):
     assert commands.verify(["a"], [], json=False, verbose=True, record_baseline=True) == 0
     out = capsys.readouterr().out
     assert "recorded as it is" in out
+    assert "although" not in out
     assert "gpu.card  GPU 1: card GPU-" in out
     assert len(baseline.load("a").gpus) == 2
+
+
+def test_what_is_recorded_below_a_profile_or_of_another_model_is_named(hosts, capsys):
+    cards = raw()["facts"]["gpus"]["value"]
+    cards[0] |= {"name": "NVIDIA RTX PRO 6000 Blackwell Workstation Edition"}
+    cards[1] |= {"link_width": 8, "power_limit": 450.0}
+    hosts(a=[probed(gpus={"status": "ok", "value": cards})])
+    assert commands.verify(["a"], [], json=False, verbose=False, record_baseline=True) == 3
+    out = capsys.readouterr().out
+    warned = [line.partition("a fault: ")[2] for line in out.splitlines() if "although" in line]
+    assert [one.partition(" instead")[0] for one in warned] == [
+        "GPU 0: model NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+        "GPU 1: PCIe x8",
+        "GPU 1: power limit 450 W",
+    ]
+    assert baseline.load("a").gpus[1].link_width == 8
 
 
 def test_a_host_without_all_its_gpus_is_not_recorded(hosts, capsys):
