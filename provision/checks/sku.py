@@ -17,8 +17,8 @@ class Sku(Table):
 
     models: tuple[str, ...]
     """Patterns (fnmatch) of names as nvidia-smi prints them."""
-    memory_gb: int
-    """As it is sold, in 10^9 bytes; the driver shows a little less or more."""
+    memory_mib: int
+    """As nvidia-smi shows it: what is sold as GB is mostly GiB, less what the driver keeps."""
     ecc: bool | None = None
     """None where the maker leaves it to the owner."""
     power_w: float

@@ -149,7 +149,13 @@ FAULTS: dict[str, Fault] = {
         gpu(3, link_gen_max=4, link_gen_host=4), host=recorded(), **on("GPU 3", "gpu.link_gen")
     ),
     "BAR1 of 256 MiB": fault(gpu(2, bar1_total=256), **on("GPU 2", "gpu.bar1")),
-    "a part of the memory": fault(gpu(2, memory_total=48000), **on("GPU 2", "gpu.memory")),
+    "half of the memory": fault(gpu(2, memory_total=48000), **on("GPU 2", "gpu.memory")),
+    "a sixteenth of the memory is gone": fault(
+        gpu(2, memory_total=97887 * 15 // 16), **on("GPU 2", "gpu.memory")
+    ),
+    "a stack of six of HBM is gone": fault(
+        gpu(2, memory_total=143771 * 5 // 6), host=nvswitch(), **on("GPU 2", "gpu.memory")
+    ),
     "a lower power limit": fault(gpu(6, power_limit=450.0), **on("GPU 6", "gpu.power_limit")),
     "a lower power limit than recorded": fault(
         gpu(6, power_limit=450.0), host=recorded(), **on("GPU 6", "gpu.power_limit")
