@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from provision import tables
 from provision.stack import Table, validated
 
 FOLDER = Path(__file__).parent / "skus"
@@ -31,9 +31,9 @@ class Sku(Table):
 
 @cache
 def skus() -> tuple[Sku, ...]:
-    """All that there are. Raises UsageError naming file and field."""
+    """All that there are. Raises UsageError naming the file, and the line or the field."""
     files = sorted(FOLDER.glob("*.toml"))
-    return tuple(validated(Sku, tomllib.loads(path.read_text()), path.name) for path in files)
+    return tuple(validated(Sku, tables.read(path), path.name) for path in files)
 
 
 def of(model: str) -> Sku | None:

@@ -5,11 +5,13 @@ The kernel's log does not say that a report was answered: a row stays until the 
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from pydantic import RootModel
+
+from provision import tables
 from provision.checks.cards import cards, slots
 from provision.checks.finding import Action, Finding, judge, unknown, unseen, worst
 from provision.facts import Facts, Xid
@@ -29,9 +31,8 @@ class Report(Table):
 
 @cache
 def catalogue() -> dict[int, Report]:
-    """Number → what it means. Raises UsageError naming file and field."""
-    data = tomllib.loads(FILE.read_text())
-    return {int(code): validated(Report, one, FILE.name) for code, one in data.items()}
+    """Number → what it means. Raises UsageError naming the file, and the line or the field."""
+    return validated(RootModel[dict[int, Report]], tables.read(FILE), FILE.name).root
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
