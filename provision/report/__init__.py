@@ -20,7 +20,7 @@ from provision.errors import FAILED, ProvisionError
 from provision.plan import Plan, Round
 from provision.report.actions import action_lines
 from provision.report.live import Progress
-from provision.report.plain import Screen, plain, plain_json, silence, unwritable
+from provision.report.plain import Screen, in_utf8, plain, plain_json, silence, unwritable
 from provision.transport import Cost
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Report:
 
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
+        in_utf8(sys.stdout)
+        in_utf8(sys.stderr)
         self._console = Screen(stderr=json, highlight=False)
         if not self._console.is_terminal:  # lines and tables stay whole in a pipe
             self._console.soft_wrap, self._console.width = True, PIPE

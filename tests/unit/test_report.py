@@ -223,6 +223,18 @@ def finding(action, name="gpu.count"):
     )
 
 
+def test_a_locale_without_our_marks_is_written_to_in_utf_8(monkeypatch):
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2)]
+    monkeypatch.setattr("sys.stdout", streams[0])
+    monkeypatch.setattr("sys.stderr", streams[1])
+    report = Report(json=True)
+    report.findings("h", [finding(Action.INSPECT)])
+    report.data({"µ": "✓"})
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)
+    assert json.loads(out) == {"µ": "✓"}
+    assert "✗ gpu.count  host: count 7 instead of 8" in err
+
+
 def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
     rows = [finding(Action.INSPECT), finding(Action.NONE, "ok.row")]
     assert printed("findings", "h", rows).splitlines() == [
