@@ -79,6 +79,10 @@ FAULTS: dict[str, Fault] = {
         at("apt", "policy", "nvidia-open", "candidate", to="595.58.03-1"),
         **{"driver.pinned nvidia-open": "inspect"},
     ),
+    "a foreign pin of one of the driver's packages": fault(
+        at("apt", "policy", "nvidia-modprobe", "candidate", to="595.58.03-1"),
+        **{"driver.pinned nvidia-modprobe": "inspect"},
+    ),
     "library and module differ for NVML": fault(
         at("nvml", "exit", to=18),
         **{"driver.nvml nvidia-smi": "reboot"},

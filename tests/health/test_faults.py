@@ -50,6 +50,15 @@ def test_a_gpu_that_fell_off_the_bus_has_its_host_rebooted_before_anybody_inspec
     assert said == "reboot the host, then inspect what is left"
 
 
+@pytest.mark.parametrize(
+    ("name", "nvlink"), [("a card in another slot", False), ("an NVLink that is down", True)]
+)
+def test_only_where_there_is_nvlink_it_may_be_down(name, nvlink):
+    fault = FAULTS[name]
+    rows = [row for row in fault.host.rows(*fault.edits) if row.id == "gpu.links" and not row.ok]
+    assert {"an NVLink is down" in row.reason for row in rows} == {nvlink}
+
+
 def test_an_xid_says_how_long_its_row_stays():
     fault = FAULTS["Xid 48"]
     (row,) = [row for row in fault.host.rows(*fault.edits) if not row.ok]
