@@ -65,6 +65,19 @@ def test_an_xid_says_how_long_its_row_stays():
     assert row.reason.endswith("; the row stays until the next boot, also once this is mended")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a small /dev/shm", "login: shm 64 MiB instead of at least 1 GiB"),
+        ("little locked memory", "login: memlock 64 KiB instead of at least 8 MiB"),
+        ("few open files", "login: nofile 1024 instead of at least 4096"),
+    ],
+)
+def test_a_limit_has_its_unit(name, text):
+    fault = FAULTS[name]
+    assert [row.prose for row in fault.host.rows(*fault.edits) if not row.ok] == [text]
+
+
 def written(*, active: bool = False) -> set[str]:
     """The names of checks that stand in the checks' own files: passive ones, or active ones."""
     folder = Path(checks.__file__).parent

@@ -131,18 +131,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("there", "reason"),
-    [
-        (None, "there is none yet"),
-        ({"release": None, "distributions": {"numpy": None}}, "there is none yet"),
-        ({"distributions": {"numpy": "1.0"}}, "the environment has drifted from its lock"),
-    ],
-)
-def test_an_environment_that_is_not_there_has_not_drifted(there, reason):
-    assert rows({"environments": {"main": there}})["environment", "main"].reason == reason
-
-
 def test_every_package_of_the_driver_is_held_to_its_pin():
     pinned = {subject for name, subject in rows() if name == "driver.pinned"}
     installed = samples.raw()["facts"]["dpkg"]["value"]["packages"]
@@ -152,18 +140,6 @@ def test_every_package_of_the_driver_is_held_to_its_pin():
     row = rows(moved)["driver.pinned", "nvidia-modprobe"]
     assert row.prose == (f"nvidia-modprobe: apt's candidate is 595.58.03-1 instead of {DRIVER}-1")
     assert "apt-cache policy nvidia-modprobe" in row.reason
-
-
-@pytest.mark.parametrize(
-    ("limits", "name", "text"),
-    [
-        ({"shm": 2**26}, "shm", "login: shm 64 MiB instead of at least 1 GiB"),
-        ({"memlock": 65536}, "memlock", "login: memlock 64 KiB instead of at least 8 MiB"),
-        ({"nofile": 1024}, "nofile", "login: nofile 1024 instead of at least 4096"),
-    ],
-)
-def test_a_limit_has_its_unit(limits, name, text):
-    assert rows({"limits": limits})[f"limit.{name}", "login"].prose == text
 
 
 @pytest.mark.parametrize("case", FAULTS, ids=FAULTS)
