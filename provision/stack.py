@@ -310,8 +310,8 @@ def validated(model: type[T], data: dict[str, Any], file: str) -> T:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        what = f"{file}: {dotted(first['loc'])}: {first['msg']}, got {shown(first['input'])}"
-        raise UsageError(what) from error
+        place = f"{file}: {dotted(first['loc'])}" if first["loc"] else file
+        raise UsageError(f"{place}: {first['msg']}, got {shown(first['input'])}") from error
 
 
 def lock_file(stack: str, environment: str) -> Path:
