@@ -16,3 +16,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--active", action="store_true", help="also make the GPUs work")
     group.addoption("--python", default="", help="interpreter with torch for --active")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("python") and not config.getoption("active"):
+        raise pytest.UsageError("--python names the interpreter of --active: add --active")

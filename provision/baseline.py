@@ -62,19 +62,29 @@ def place(host: str) -> Path:
 def load(host: str) -> Baseline | None:
     """The recorded one, None where there is none. Raises UsageError for a file that is none."""
     path = place(host)
-    if not path.is_file():
-        return None
     hint = f"record it anew: invoke verify --host {host} --record-baseline"
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except FileNotFoundError as error:
+        dangling = next((one for one in (path, path.parent) if one.is_symlink()), None)
+        if dangling is None:
+            return None
+        raise UsageError(
+            f"{dangling}: a link to {dangling.readlink()}, which is not there",
+            hint="mend the link, or remove it",
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"{path}: can't be read: {error.strerror}", hint=f"mend or remove it; then {hint}"
+        ) from error
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: can't be read: {error}", hint=hint) from error
     try:
-        found = validated(Baseline, data, path.name)
+        found = validated(Baseline, data, str(path))
     except UsageError as error:
         raise UsageError(error.what, hint=hint) from error
     if found.links is not None and {len(found.gpus)} != {len(found.links), *map(len, found.links)}:
-        raise UsageError(f"{path.name}: links: expected a row and a column per GPU", hint=hint)
+        raise UsageError(f"{path}: links: expected a row and a column per GPU", hint=hint)
     return found
 
 
@@ -85,5 +95,5 @@ def save(host: str, baseline: Baseline) -> Path:
         path.parent.mkdir(exist_ok=True)
         path.write_text(baseline.model_dump_json(indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ProvisionError(f"{path}: can't be written: {error}") from error
+        raise ProvisionError(f"{path}: can't be written: {error.strerror}") from error
     return path

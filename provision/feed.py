@@ -87,7 +87,7 @@ def _download(folder: Path, words: list[str], platforms: tuple[str, ...] | list[
     argv = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     argv += ["--only-binary=:all:", *(f"--platform={tag}" for tag in platforms)]
     argv += [f"--dest={folder}", *words]
-    said = subprocess.run(argv, capture_output=True, text=True, check=False)
+    said = subprocess.run(argv, capture_output=True, encoding="utf-8", check=False)
     return said.stderr.strip().splitlines()[-1] if said.returncode else ""
 
 

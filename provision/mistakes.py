@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from provision.errors import dotted, shown
 
@@ -17,12 +17,12 @@ class Mistake:
     """The one that is told of."""
 
     path: tuple[Any, ...]
-    """Where it stands: keys, and numbers of a list's items."""
+    """Where it stands: keys, and numbers of a list's items; () for the whole file."""
     what: str
     hint: str = ""
 
     def __str__(self) -> str:
-        return f"{dotted(self.path)}: {self.what}"
+        return f"{dotted(self.path)}: {self.what}" if self.path else self.what
 
 
 def first(error: ValidationError, model: type[BaseModel], own: Collection[str] = ()) -> Mistake:
@@ -53,6 +53,8 @@ def _fields(kind: Any, path: Sequence[Any]) -> tuple[str, ...]:  # noqa: ANN401 
     args = get_args(kind)
     if (origin := get_origin(kind)) in (dict, tuple):
         return _fields(args[origin is dict], path[1:])
+    if isinstance(kind, type) and issubclass(kind, RootModel):
+        return _fields(kind.model_fields["root"].annotation, path)
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         inner = kind.model_fields
         return _fields(inner[path[0]].annotation, path[1:]) if path else tuple(inner)

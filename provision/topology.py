@@ -6,7 +6,7 @@ over PCIe: published measurements of 8 RTX PRO 6000 (rtx6kpro).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from provision.facts import Topology
 
@@ -54,12 +54,12 @@ def islands(topology: Topology, near: tuple[str, ...]) -> list[list[int]]:
     return found
 
 
-def meaning(topology: Topology) -> list[str]:
-    """In sentences, the most important one first."""
-    return list(_sentences(topology))
+def meaning(topology: Topology, numbers: Sequence[int]) -> list[str]:
+    """In sentences, the most important one first; `numbers` are the GPUs' in the matrix's order."""
+    return list(_sentences(topology, numbers))
 
 
-def _sentences(topology: Topology) -> Iterator[str]:
+def _sentences(topology: Topology, numbers: Sequence[int]) -> Iterator[str]:
     count = len(topology.links)
     if count < 2:
         yield "one GPU: nothing to join"
@@ -74,11 +74,12 @@ def _sentences(topology: Topology) -> Iterator[str]:
         yield f"tensor parallelism over all {count} GPUs stays on PCIe switches or NVLink"
     else:
         sockets = islands(topology, tuple(one for one in KINDS if one != "SYS"))
-        yield f"tensor parallelism is cheapest within {_listed(direct)}"
+        yield f"tensor parallelism is cheapest within {_listed(direct, numbers)}"
         if len(sockets) > 1:
             yield (
-                f"beyond {_listed(sockets)} it crosses sockets: an all-reduce of 8 KB over 8 GPUs "
-                "takes about 58 µs there, 24 µs behind switches alone (published)"
+                f"beyond {_listed(sockets, numbers)} it crosses sockets, as over all {count} GPUs: "
+                "an all-reduce of 8 KB takes about 58 µs there, 24 µs behind switches alone "
+                "(published, of a host with 8)"
             )
         yield (
             "NCCL sends what leaves these groups through host memory, since its P2P level is PXB: "
@@ -93,8 +94,8 @@ def _sentences(topology: Topology) -> Iterator[str]:
         yield "vLLM's custom all-reduce is possible where peer-to-peer access is"
 
 
-def _listed(groups: list[list[int]]) -> str:
-    return " | ".join(_range(group) for group in groups)
+def _listed(groups: list[list[int]], numbers: Sequence[int]) -> str:
+    return " | ".join(_range([numbers[at] for at in group]) for group in groups)
 
 
 def _range(group: list[int]) -> str:

@@ -90,7 +90,7 @@ def make(recipe: Recipe, say: Callable[[str], None]) -> bool:
     stack = stack_of(recipe)
     asked = inputs(recipe, stack)
     path = file(recipe)
-    before = path.read_text() if path.is_file() else ""
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
     kept = [*(text.read(before) if before else ()), *stack.locks[recipe.environment].pins]
     after = text.write(asked.header, uv.resolve(f"recipe {recipe.name}", asked, kept, say))
     if after != before:

@@ -82,12 +82,12 @@ def _address(recipe: Recipe) -> str:
         argv = [find_uv_bin(), "pip", "compile", "-", "--no-deps", "--format", "pylock.toml"]
         argv += ["--no-header", "--quiet", "--color", "never", "--output-file", str(lock)]
         said = subprocess.run(
-            argv, input=wanted, cwd=name, capture_output=True, text=True, check=False
+            argv, input=wanted, cwd=name, capture_output=True, encoding="utf-8", check=False
         )
         if said.returncode:
             last = (said.stderr.strip().splitlines() or ["uv gave no reason"])[-1]
             raise ProvisionError(f"{wanted} is not found in the package index: {last.strip()}")
-        packages = tomllib.loads(lock.read_text())["packages"]
+        packages = tomllib.loads(lock.read_text(encoding="utf-8"))["packages"]
     try:
         return str(packages[0]["sdist"]["url"])
     except (LookupError, TypeError) as error:

@@ -42,7 +42,10 @@ def busy(facts: Facts) -> list[str]:
     return named or [f"a process on GPU {gpu.index}" for gpu in gpus if gpu.processes]
 
 
-def check(want: Want, facts: Facts, trials: Trials) -> list[Finding]:
+def check(want: Want, facts: Facts, trials: Trials | Unknown) -> list[Finding]:
+    """A row for each thing tried; one alone, saying why, where nothing could be tried."""
+    if isinstance(trials, Unknown):
+        return [unknown("active.trials", "host", expected="outcomes", reason=trials.reason)]
     there = cards(want, facts)
     recorded = want.baseline.figures if want.baseline else None
     rows = [*_kernels(there, trials), *_bandwidths(there, trials, recorded)]

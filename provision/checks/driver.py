@@ -82,7 +82,7 @@ def _state(package: Package | None) -> str:
 
 
 def _pinned(want: Want, facts: Facts) -> list[Finding]:
-    """apt's candidate is the wanted version: no upgrade would move it, whoever pins besides us."""
+    """apt's candidate for every package of the driver is the wanted version, whoever else pins."""
     answers = facts.os, facts.apt, facts.dpkg
     os, apt, dpkg = answers
     if not (isinstance(os, Os) and isinstance(apt, Apt) and isinstance(dpkg, Dpkg)):
@@ -100,9 +100,11 @@ def _pinned(want: Want, facts: Facts) -> list[Finding]:
             expected=f"{want.stack.system.driver.version}{names.revision}",
             observed=apt.policy[name].candidate if name in apt.policy else None,
             action=Action.INSPECT,
-            reason="an upgrade would move it: see `apt-cache policy`, and /etc/apt/preferences.d",
+            reason="the next upgrade moves it, or can't be: `apt-cache policy "
+            f"{name}` tells whose pin counts, /etc/apt/preferences.d has them",
+            noun="apt's candidate is",
         )
-        for name in names.packages
+        for name in dict.fromkeys((*names.packages, *names.pinned))
         if dpkg.packages.get(name)
     ]
 

@@ -39,8 +39,7 @@ def check(want: Want, facts: Facts) -> list[Finding]:
                 observed=f"{same} distributions as locked"
                 + (f", and {', '.join(extra)}" if extra else ""),
                 action=Action.PROVISION,
-                reason=(there.broken if there else None)
-                or "the environment has drifted from its lock",
+                reason=_why(there),
                 noun="has",
             )
         )
@@ -48,6 +47,12 @@ def check(want: Want, facts: Facts) -> list[Finding]:
             rows += [*_files(name, there), _extensions(want, facts, name, there)]
         rows += _numba(name, have)
     return rows
+
+
+def _why(there: Environment | None) -> str:
+    if there is None or there.release is None:
+        return "there is none yet"
+    return there.broken or "the environment has drifted from its lock"
 
 
 def _numba(name: str, have: dict[str, str]) -> list[Finding]:

@@ -94,15 +94,20 @@ def advice(rows: Sequence[Finding]) -> str:
     """What to do next, in words: what the heaviest finding asks for.
 
     While there is something to provision that alone, whatever else there is: a host on its way,
-    such as before its restart, has findings that nothing but going on mends.
+    such as before its restart, has findings that nothing but going on mends. A reset or a reboot
+    comes before an inspection: it may bring back the GPU that is to be inspected.
     """
     planned = {row.action for row in rows if row.id.startswith(STATE)}
     heaviest = worst(rows)
-    # A plan is carried out as a whole: what blocks one change of it blocks all.
-    if Action.PROVISION not in planned or Action.INSPECT in planned:
+    if Action.INSPECT in planned:  # a plan is carried out as a whole: one change blocks all
         return heaviest.advice
-    left = ", which then checks what is left" if heaviest is not Action.PROVISION else ""
-    return f"{Action.PROVISION.advice}{left}"
+    if Action.PROVISION in planned:
+        left = ", which then checks what is left" if heaviest is not Action.PROVISION else ""
+        return f"{Action.PROVISION.advice}{left}"
+    first = worst(row for row in rows if row.action is not Action.INSPECT)
+    if heaviest is Action.INSPECT and first in (Action.RESET, Action.REBOOT):
+        return f"{first.advice}, then inspect what is left"
+    return heaviest.advice
 
 
 def judge(

@@ -1,8 +1,13 @@
-"""Every GPU that the inventory or the baseline expects is there, and is the card expected."""
+"""Every GPU that the inventory or the baseline expects is there, and is the card expected.
+
+Without a baseline the number of one that is missing is a guess: nvidia-smi counts those that are
+left anew.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from provision.checks.cards import Card, cards, slots
 from provision.checks.finding import Action, Finding, compare, unknown, unseen
@@ -13,9 +18,14 @@ from provision.want import Want
 LOST = "is lost"
 """In the words of nvidia-smi (NVML_ERROR_GPU_IS_LOST) and of our reading of its XML."""
 
+ANEW = (
+    "those left are counted anew; invoke verify --record-baseline, once all are there, has each "
+    "number stay with its slot"
+)
+
 
 def check(want: Want, facts: Facts) -> list[Finding]:
-    expected = want.gpus.count if want.gpus else len(slots(want))
+    expected = _count(want)
     if not isinstance(facts.gpus, list):
         return _untold(expected, unseen(facts.gpus))
     there = cards(want, facts)
@@ -34,7 +44,7 @@ def check(want: Want, facts: Facts) -> list[Finding]:
         )
     for card in there:
         rows += _identity(want, card)
-    return rows + _missing(want, facts, there, expected)
+    return rows + [_absent(gone) for gone in missing(want, facts)]
 
 
 def _untold(expected: int, reason: str) -> list[Finding]:
@@ -76,31 +86,75 @@ def _identity(want: Want, card: Card) -> list[Finding]:
     return rows
 
 
-def _missing(want: Want, facts: Facts, there: list[Card], expected: int) -> list[Finding]:
-    """A row for each that does not answer, by its slot wherever that is known."""
-    recorded = list(slots(want))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Missing:
+    """A GPU that is expected, or on the bus, and does not answer."""
+
+    number: int
+    recorded: bool
+    """Its number is the baseline's; otherwise it is the next one behind those that answer."""
+    slot: str = ""
+    """'' where nothing tells it."""
+    on_the_bus: bool = False
+
+    @property
+    def state(self) -> str:
+        """absent, and from where as far as that is known."""
+        return f"absent (slot {self.slot})" if self.slot else "absent"
+
+
+def missing(want: Want, facts: Facts) -> list[Missing]:
+    """Each that does not answer, by its slot wherever that is known; none where nobody answers."""
+    if not isinstance(facts.gpus, list):
+        return []
+    there, recorded, expected = cards(want, facts), list(slots(want)), _count(want)
     seen = {card.gpu.slot for card in there}
-    gone = [(number, slot) for number, slot in enumerate(recorded) if slot not in seen]
     silent = _on_the_bus(facts) - seen
-    first = max([len(recorded), *(card.number + 1 for card in there)])
-    more = expected - len(there) - len(gone) if expected else len(silent)
-    others = range(first, first + more)
-    unnamed = [*sorted(silent - set(recorded)), *("" for _ in others)]
-    gone += zip(others, unnamed, strict=False)
-    return [
-        Finding(
-            id="gpu.present",
-            subject=f"GPU {number}",
-            expected="present",
-            observed=f"absent{f' (slot {slot})' if slot else ''}",
-            action=Action.REBOOT if slot in silent else Action.INSPECT,
-            reason="the bus has it, the driver does not: see gpu.xid and the kernel's log"
-            if slot in silent
-            else "nothing on the bus: fallen off, unseated or without power",
-            noun="is",
-        )
-        for number, slot in gone
+    gone = [
+        Missing(number=number, recorded=True, slot=slot, on_the_bus=slot in silent)
+        for number, slot in enumerate(recorded)
+        if slot not in seen
     ]
+    first = max([len(recorded), *(card.number + 1 for card in there)])
+    others = sorted(silent - set(recorded))
+    more = expected - len(there) - len(gone) if expected else len(others)
+    for number in range(more):
+        slot = others[number] if number < len(others) else ""
+        gone.append(
+            Missing(number=first + number, recorded=False, slot=slot, on_the_bus=bool(slot))
+        )
+    return gone
+
+
+def told(gone: Sequence[Missing]) -> list[str]:
+    """In sentences: each by its recorded number, the others by how many they are."""
+    sentences = [f"GPU {one.number} is {one.state}" for one in gone if one.recorded]
+    if others := [one for one in gone if not one.recorded]:
+        named = ", ".join(one.slot for one in others if one.slot)
+        count = "1 GPU is" if len(others) == 1 else f"{len(others)} GPUs are"
+        where = f" (slot {named})" if named else ""
+        sentences.append(f"{count} absent{where}, and nobody knows which: {ANEW}")
+    return sentences
+
+
+def _absent(gone: Missing) -> Finding:
+    reason = "nothing on the bus: fallen off, unseated or without power"
+    if gone.on_the_bus:
+        reason = "the bus has it, the driver does not: see gpu.xid and the kernel's log"
+    return Finding(
+        id="gpu.present",
+        subject=f"GPU {gone.number}",
+        expected="present",
+        observed=gone.state,
+        action=Action.REBOOT if gone.on_the_bus else Action.INSPECT,
+        reason=reason if gone.recorded else f"{reason}; its number is a guess: {ANEW}",
+        noun="is",
+    )
+
+
+def _count(want: Want) -> int:
+    """How many are expected; 0 where nobody says."""
+    return want.gpus.count if want.gpus else len(slots(want))
 
 
 def _on_the_bus(facts: Facts) -> set[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from provision.checks.finding import Action, Finding, judge, unknown, unseen
 from provision.facts import Clock, Driver, Facts, Limits, SecureBoot
 from provision.want import Want
 
-GIB = 2**30
+KIB, MIB, GIB = 2**10, 2**20, 2**30
 ROOM = {"/": 5.0, "/var": 5.0, "/opt": 5.0, "/boot": 0.1}
 """GiB that stay free: logs and cores of a day; an initrd (0.1 as Debian's is, with modules)."""
-MEMLOCK = 8 * 2**20
+MEMLOCK = 8 * MIB
 """Bytes: systemd's own default since version 246; io_uring and RDMA fail below it."""
 NOFILE = 4096
 """Linux's own hard limit (INR_OPEN_MAX); vLLM likes 65535, and only warns below that."""
@@ -72,25 +74,37 @@ def _limits(facts: Facts) -> list[Finding]:
     if not isinstance(facts.limits, Limits):
         return [unknown("limit", "host", expected="wide enough", reason=unseen(facts.limits))]
     have = facts.limits
-    rows = (
-        ("memlock", have.memlock, MEMLOCK, "LimitMEMLOCK= of the unit, or limits.conf"),
-        ("nofile", have.nofile, NOFILE, "LimitNOFILE= of the unit, or limits.conf"),
-    )
-    found = [_limit(name, most, least, where) for name, most, least, where in rows]
-    shm = have.shm or 0
-    return [*found, _limit("shm", shm, SHM, "size= of /dev/shm; of a container: --shm-size=1g")]
+    return [
+        _limit(
+            "memlock", _size, have.memlock, MEMLOCK, "LimitMEMLOCK= of the unit, or limits.conf"
+        ),
+        _limit("nofile", str, have.nofile, NOFILE, "LimitNOFILE= of the unit, or limits.conf"),
+        _limit(
+            "shm", _size, have.shm or 0, SHM, "size= of /dev/shm; of a container: --shm-size=1g"
+        ),
+    ]
 
 
-def _limit(name: str, most: int | None, least: int, where: str) -> Finding:
+def _limit(
+    name: str, words: Callable[[int], str], most: int | None, least: int, where: str
+) -> Finding:
     return judge(
         f"limit.{name}",
         "login",
         most is None or most >= least,
-        expected=f"at least {least}",
-        observed="unlimited" if most is None else most,
+        expected=f"at least {words(least)}",
+        observed="unlimited" if most is None else words(most),
         action=Action.INSPECT,
         reason=f"NCCL and servers fail late, and without saying why: raise it ({where})",
     )
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them."""
+    for unit, size in (("GiB", GIB), ("MiB", MIB)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return f"{count / KIB:.4g} KiB"
 
 
 def _secure_boot(facts: Facts) -> list[Finding]:

@@ -17,6 +17,8 @@ SWITCH = "0680"
 MANAGER = "nvidia-fabricmanager"
 STRAIGHT = ("identity", None)
 """Types of IOMMU groups that leave addresses as they are (kernel: iommu_groups/*/type)."""
+NVLINK_DOWN = "an NVLink is down: see gpu.xid, and nvidia-smi nvlink --status"
+MOVED = "a card sits in another slot, or the firmware joins slots otherwise than it did"
 CUSTOM = 2
 """GPUs up to which vLLM's custom all-reduce works over PCIe."""
 
@@ -69,11 +71,12 @@ def _link(want: Want, there: list[Card], card: Card, cells: list[str]) -> Findin
     expected = _expected(want, there, card) or [
         "NVLink" if card.sku and card.sku.nvlink and link != "X" else link for link in cells
     ]
-    wrong = [
-        f"{link} to {other.subject}"
+    wrong = {
+        f"{link} to {other.subject}": wanted
         for other, link, wanted in zip(there, cells, expected, strict=True)
         if link != wanted and not (wanted == "NVLink" and link.startswith("NV"))
-    ]
+    }
+    nvlink = any(wanted.startswith("NV") for wanted in wrong.values())
     return judge(
         "gpu.links",
         card.subject,
@@ -81,7 +84,7 @@ def _link(want: Want, there: list[Card], card: Card, cells: list[str]) -> Findin
         expected=" ".join(expected),
         observed=", ".join(wrong) or " ".join(cells),
         action=Action.INSPECT,
-        reason=f"slot {card.gpu.slot}: an NVLink is down, or a card sits in another slot",
+        reason=f"slot {card.gpu.slot}: {NVLINK_DOWN if nvlink else MOVED}",
         noun="links",
     )
 

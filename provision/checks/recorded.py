@@ -1,12 +1,19 @@
-"""What of a host's facts is worth remembering as its baseline. Pure."""
+"""What of a host's facts is worth remembering as its baseline, and what of it is doubtful. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from provision.baseline import Baseline, Card, Figures
-from provision.checks.finding import unseen
+from provision.checks import capacity, gpus, multi_gpu
+from provision.checks.finding import Finding, unseen
 from provision.errors import ProvisionError
 from provision.facts import Facts, Topology
 from provision.facts.trials import AllReduce, Trials
+from provision.want import Want
+
+RECORDED = ("gpu.present", "gpu.link_width", "gpu.link_gen", "gpu.power_limit", "gpu.links")
+"""Checks of what a baseline holds, and models' profiles or the inventory know otherwise."""
 
 
 def record(host: str, facts: Facts, figures: Figures | None = None) -> Baseline:
@@ -30,6 +37,16 @@ def record(host: str, facts: Facts, figures: Figures | None = None) -> Baseline:
     there = facts.topology
     links = tuple(map(tuple, there.links)) if isinstance(there, Topology) else None
     return Baseline(gpus=cards, links=links, figures=figures)
+
+
+def doubtful(want: Want, facts: Facts) -> list[Finding]:
+    """What is recorded although a model's profile has more, or the inventory another model.
+
+    From then on most of these rows are right: whoever records a fault by mistake is told now.
+    """
+    bare = replace(want, baseline=None)
+    rows = [row for one in (gpus, capacity, multi_gpu) for row in one.check(bare, facts)]
+    return [row for row in rows if row.id in RECORDED and not row.ok]
 
 
 def figures(facts: Facts, trials: Trials) -> Figures:

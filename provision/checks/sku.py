@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from provision import tables
 from provision.stack import Table, validated
 
 FOLDER = Path(__file__).parent / "skus"
@@ -17,8 +17,8 @@ class Sku(Table):
 
     models: tuple[str, ...]
     """Patterns (fnmatch) of names as nvidia-smi prints them."""
-    memory_gb: int
-    """As it is sold, in 10^9 bytes; the driver shows a little less or more."""
+    memory_mib: int
+    """As nvidia-smi shows it: what is sold as GB is mostly GiB, less what the driver keeps."""
     ecc: bool | None = None
     """None where the maker leaves it to the owner."""
     power_w: float
@@ -31,9 +31,9 @@ class Sku(Table):
 
 @cache
 def skus() -> tuple[Sku, ...]:
-    """All that there are. Raises UsageError naming file and field."""
+    """All that there are. Raises UsageError naming the file, and the line or the field."""
     files = sorted(FOLDER.glob("*.toml"))
-    return tuple(validated(Sku, tomllib.loads(path.read_text()), path.name) for path in files)
+    return tuple(validated(Sku, tables.read(path), path.name) for path in files)
 
 
 def of(model: str) -> Sku | None:

@@ -1,12 +1,17 @@
-"""What the driver reported of each GPU in this boot, with NVIDIA's action for it (`xids.toml`)."""
+"""What the driver reported of each GPU in this boot, with NVIDIA's action for it (`xids.toml`).
+
+The kernel's log does not say that a report was answered: a row stays until the next boot.
+"""
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from pydantic import RootModel
+
+from provision import tables
 from provision.checks.cards import cards, slots
 from provision.checks.finding import Action, Finding, judge, unknown, unseen, worst
 from provision.facts import Facts, Xid
@@ -14,6 +19,7 @@ from provision.stack import Table, validated
 from provision.want import Want
 
 FILE = Path(__file__).parent / "xids.toml"
+STAYS = "the row stays until the next boot, also once this is mended"
 
 
 class Report(Table):
@@ -25,9 +31,8 @@ class Report(Table):
 
 @cache
 def catalogue() -> dict[int, Report]:
-    """Number → what it means. Raises UsageError naming file and field."""
-    data = tomllib.loads(FILE.read_text())
-    return {int(code): validated(Report, one, FILE.name) for code, one in data.items()}
+    """Number → what it means. Raises UsageError naming the file, and the line or the field."""
+    return validated(RootModel[dict[int, Report]], tables.read(FILE), FILE.name).root
 
 
 def check(want: Want, facts: Facts) -> list[Finding]:
@@ -51,7 +56,7 @@ def _row(subject: str, xids: list[Xid]) -> Finding:
         subject,
         worst(rows),
         "; ".join(row.observed for row in rows),
-        "; ".join(row.reason for row in rows),
+        f"{'; '.join(row.reason for row in rows)}; {STAYS}",
     )
 
 

@@ -23,6 +23,7 @@ from provision.target import Target, target
 if TYPE_CHECKING:
     from provision import engine
     from provision.checks.finding import Finding
+    from provision.facts import Unknown
     from provision.facts.trials import Trials
 
 Names = Sequence[str]
@@ -140,21 +141,26 @@ def verify(
     """Check hosts; what is awaited or differs ends with code 3.
 
     With `record_baseline` each is first taken as it is, for all checks to come. With `active`
-    GPUs are made to work, by an environment's interpreter or the one named.
+    GPUs are made to work, by an environment's interpreter or the one named; where they can't be,
+    that is one row more, and with an interpreter that turns out to be none the code is 2.
     """
     report = Report(json=json, verbose=verbose)
     found: dict[str, Any] = {}
+    if python and not active:
+        error = UsageError("--python names the interpreter of --active", hint="add --active")
+        report.error(error)
+        return error.exit_code
 
     def do(host: Host) -> int:
         ready = get_ready(host, report, compared=not record_baseline)
         seen = look(ready, report)
-        trials = _try(ready, seen, report, python) if active else None
+        trials, code = _try(ready, seen, report, python) if active else (None, DONE)
         if record_baseline:
             ready = _record(ready, seen, trials, report)
         rows = _rows(ready, seen, trials)
         report.findings(host.name, rows)
         found[host.name] = [row.to_data() for row in rows]
-        return _code(rows)
+        return code or _code(rows)
 
     code = each(report, hosts, groups, do, found)
     if json:
@@ -163,12 +169,15 @@ def verify(
 
 
 def topology(hosts: Names, groups: Names, *, json: bool) -> int:
-    """Show how GPUs are joined, and what that means."""
+    """Show how GPUs are joined, and what that means; GPUs have the numbers of the baseline."""
     report = Report(json=json)
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        seen = look(get_ready(host, report, compared=False), report)
+        ready = get_ready(host, report)
+        seen = look(ready, report)
+        from provision.checks.cards import cards
+        from provision.checks.gpus import missing, told
         from provision.facts import Topology
         from provision.topology import meaning
 
@@ -179,14 +188,20 @@ def topology(hosts: Names, groups: Names, *, json: bool) -> int:
                 f"{host.name}: how its GPUs are joined can't be told: {reason}",
                 hint=f"invoke verify --host {host.name}",
             )
+        numbers = [card.number for card in cards(ready.want, seen.facts)]
+        if len(numbers) != len(there.links):  # one was lost in between: nobody knows which
+            numbers = list(range(len(there.links)))
+        gone = told(missing(ready.want, seen.facts))
         found[host.name] = {
+            "gpus": numbers,
+            "missing": gone,
             "links": there.links,
             "numa": there.numa,
             "cpus": there.cpus,
-            "meaning": meaning(there),
+            "meaning": meaning(there, numbers),
         }
         if not json:
-            report.topology(host.name, there)
+            report.topology(host.name, there, numbers, gone)
         return DONE
 
     code = each(report, hosts, groups, do, found)
@@ -234,20 +249,29 @@ def look(ready: Target, report: Report) -> engine.Look:
     return seen
 
 
-def _try(ready: Target, seen: engine.Look, report: Report, python: str) -> Trials:
-    from provision.trials.attempt import attempt
+def _try(
+    ready: Target, seen: engine.Look, report: Report, python: str
+) -> tuple[Trials | Unknown, int]:
+    """What GPUs did, or why nobody knows, so that the other rows stand; and its exit code."""
+    from provision.trials.attempt import attempt, untried
 
     report.say(ready.host.name, "making its GPUs work; that takes up to a few minutes")
-    return attempt(ready, seen.facts, python)
+    try:
+        return attempt(ready, seen.facts, python), DONE
+    except ProvisionError as error:
+        return untried(error), error.exit_code
 
 
-def _record(ready: Target, seen: engine.Look, trials: Trials | None, report: Report) -> Target:
+def _record(
+    ready: Target, seen: engine.Look, trials: Trials | Unknown | None, report: Report
+) -> Target:
     """The host with what it is now as its baseline.
 
     Raises ProvisionError where GPUs are missing: recorded, they would never be missed again.
     """
     from provision import baseline
-    from provision.checks.recorded import figures, record
+    from provision.checks.recorded import doubtful, figures, record
+    from provision.facts.trials import Trials
 
     name = ready.host.name
     try:
@@ -255,7 +279,8 @@ def _record(ready: Target, seen: engine.Look, trials: Trials | None, report: Rep
     except UsageError:  # damaged: it is replaced
         before = None
     kept = before.figures if before else None  # until GPUs are made to work anew
-    taken = record(name, seen.facts, figures(seen.facts, trials) if trials else kept)
+    new = figures(seen.facts, trials) if isinstance(trials, Trials) else kept
+    taken = record(name, seen.facts, new)
     expected = ready.want.gpus.count if ready.want.gpus else len(taken.gpus)
     if len(taken.gpus) != expected:
         raise ProvisionError(
@@ -264,10 +289,14 @@ def _record(ready: Target, seen: engine.Look, trials: Trials | None, report: Rep
         )
     path = baseline.save(name, taken)
     report.say(name, f"recorded as it is: {path}")
+    for row in doubtful(ready.want, seen.facts):
+        report.say(name, f"recorded although it may be a fault: {row.prose}", "yellow")
     return replace(ready, want=replace(ready.want, baseline=taken))
 
 
-def _rows(ready: Target, seen: engine.Look, trials: Trials | None = None) -> list[Finding]:
+def _rows(
+    ready: Target, seen: engine.Look, trials: Trials | Unknown | None = None
+) -> list[Finding]:
     from provision import checks
 
     rows = checks.check(ready.want, seen.facts, seen.plan)

@@ -105,7 +105,7 @@ def _hold(report: Report, one: Stack, name: str) -> tuple[dict[str, Any], int]:
     asked = inputs(one, name)
     file = stacks.lock_file(one.name, name)
     rows = (
-        stale(asked, file.read_text())
+        stale(asked, file.read_text(encoding="utf-8"))
         if file.is_file()
         else (Stale(field="lock", reason=f"there is no {file.name}"),)
     )
@@ -172,7 +172,7 @@ def _for(asked: Inputs) -> str:
 def _text(one: Stack, name: str) -> str:
     """A lock's text, '' where there is none yet."""
     file = stacks.lock_file(one.name, name)
-    return file.read_text() if file.is_file() else ""
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 def _pins(text: str) -> tuple[Pin, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from packaging.version import Version
 
+from provision import tables
 from provision.compatibility.row import Row, Unseen, Verdict, judged, unknown
 from provision.facts import Facts
 from provision.locking.check import stale
@@ -95,4 +95,4 @@ def _numba(environment: str, mine: str, theirs: str) -> Row:
 @cache
 def windows() -> dict[str, str]:
     """Numba's series → the first NumPy that it refuses."""
-    return tomllib.loads(NUMBA.read_text())
+    return tables.read(NUMBA)

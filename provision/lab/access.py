@@ -43,7 +43,7 @@ def await_answer(record: Record) -> None:
     answered = poll(BOOT_SECONDS, settled)
     if not (answered and record.running):
         console = record.folder / "console"
-        tail = "\n".join(console.read_text(errors="replace").splitlines()[-8:])
+        tail = "\n".join(console.read_text(errors="replace", encoding="utf-8").splitlines()[-8:])
         raise LabError(
             f"lab host {record.name} did not come up in {BOOT_SECONDS:.0f} s:\n{tail}",
             hint=f"its console is {console}",

@@ -30,7 +30,7 @@ def configure_sshd(name: str, text: str) -> None:
     """
     record = _running(name)
     drop_in = record.root / DROP_IN
-    before = drop_in.read_text() if drop_in.exists() else None
+    before = drop_in.read_text(encoding="utf-8") if drop_in.exists() else None
     _put(drop_in, text or None)
     try:
         _inside(record, "sshd", "-t")
@@ -62,7 +62,8 @@ def add_archive(name: str) -> None:
     source = record.root / "etc/apt/sources.list.d/lab-archive.sources"
     source.write_text(
         f"Types: deb\nURIs: {repository.archive_url(record.distribution)}\nSuites: ./\n"
-        f"Signed-By: /{keyring}\n"
+        f"Signed-By: /{keyring}\n",
+        encoding="utf-8",
     )
 
 
@@ -86,7 +87,7 @@ def _put(path: Path, text: str | None) -> None:
     if text is None:
         path.unlink(missing_ok=True)
     else:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
 
 
 def _restart_sshd(record: Record) -> None:

@@ -41,9 +41,13 @@ def extra_authorities() -> list[str]:
     known = {
         _body(pem)
         for path in MOZILLA.glob("*.crt")
-        for pem in CERTIFICATE.findall(path.read_text())
+        for pem in CERTIFICATE.findall(path.read_text(encoding="utf-8"))
     }
-    return [pem for pem in CERTIFICATE.findall(BUNDLE.read_text()) if _body(pem) not in known]
+    return [
+        pem
+        for pem in CERTIFICATE.findall(BUNDLE.read_text(encoding="utf-8"))
+        if _body(pem) not in known
+    ]
 
 
 def _body(pem: str) -> str:
@@ -101,7 +105,7 @@ def _build(root: Path, suite: str, say: Say) -> None:
         _inside(root, *divert, f"/usr/lib/lab/real{unmerged}", "--no-rename", "--add", unmerged)
     authorities = root / "usr/local/share/ca-certificates"
     for number, pem in enumerate(extra_authorities()):
-        (authorities / f"lab-extra-{number}.crt").write_text(pem + "\n")
+        (authorities / f"lab-extra-{number}.crt").write_text(pem + "\n", encoding="utf-8")
     _inside(root, "update-ca-certificates")
     for timer in ("apt-daily.timer", "apt-daily-upgrade.timer"):
         (root / "etc/systemd/system" / timer).symlink_to("/dev/null")

@@ -51,9 +51,9 @@ def prepare(name: str, memory: int | None, command: Sequence[str]) -> list[str]:
         tree.mkdir(parents=True)
     if memory is not None:
         group = ROOT / "memory" / "lab" / _own(name)
-        (group / "memory.limit_in_bytes").write_text(str(memory))
+        (group / "memory.limit_in_bytes").write_text(str(memory), encoding="utf-8")
         with contextlib.suppress(FileNotFoundError):  # without swap accounting
-            (group / "memory.memsw.limit_in_bytes").write_text(str(memory))
+            (group / "memory.memsw.limit_in_bytes").write_text(str(memory), encoding="utf-8")
     entries = [str(tree / "cgroup.procs") for tree in _trees(name)]
     return ["/bin/sh", "-c", ENTER, "sh", *entries, "--", *command]
 
@@ -80,7 +80,7 @@ def _swept(tree: Path) -> bool:
         return True
     for folder, _, _ in os.walk(tree, topdown=False):
         with contextlib.suppress(FileNotFoundError):
-            for pid in (Path(folder) / "cgroup.procs").read_text().split():
+            for pid in (Path(folder) / "cgroup.procs").read_text(encoding="utf-8").split():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
         with contextlib.suppress(OSError):

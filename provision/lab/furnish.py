@@ -70,7 +70,7 @@ def identify(root: Path, record: Record) -> str:
         root / "etc/ssh/sshd_config.d/lab.conf",
         f"Port {record.port}\nListenAddress 127.0.0.1\nHostKey /{HOST_KEY}\n",
     )
-    users.add(root, client_key().with_suffix(".pub").read_text())
+    users.add(root, client_key().with_suffix(".pub").read_text(encoding="utf-8"))
     return make_host_key(root, name)
 
 
@@ -81,7 +81,7 @@ def make_host_key(root: Path, name: str) -> str:
         path.unlink(missing_ok=True)
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"root@{name}", "-f", key]
     run(make, what="making the host key")
-    return " ".join(key.with_suffix(".pub").read_text().split()[:2])
+    return " ".join(key.with_suffix(".pub").read_text(encoding="utf-8").split()[:2])
 
 
 def equip(root: Path, hardware: Hardware) -> None:
@@ -139,5 +139,5 @@ def _tool(path: Path, module: str) -> None:
 
 def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     path.chmod(mode)

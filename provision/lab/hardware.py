@@ -199,7 +199,7 @@ def _read(name: str) -> object:
     if name not in names():
         raise LabError(f"no hardware description {name!r}", hint=f"there are: {', '.join(names())}")
     try:
-        return yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
+        return yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise LabError(f"{name}.yaml is no YAML: {error}") from error
 

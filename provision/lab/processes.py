@@ -39,7 +39,7 @@ def kill_at_once(first: int) -> None:
 def _nspawn(above: int) -> int | None:
     for pid in _descendants(above):
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd-nspawn":
+            if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == "systemd-nspawn":
                 return pid
     return None
 
@@ -49,7 +49,8 @@ def _descendants(pid: int) -> list[int]:
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+            parents[int(stat.parent.name)] = int(fields[1])
     found = [pid]
     for parent in found:
         found += [child for child, of in parents.items() if of == parent]

@@ -50,7 +50,7 @@ def private_dir(path: Path) -> Path:
 def locked(name: str) -> Iterator[None]:
     """Hold the lock `name` against every other command; the kernel frees it if we die."""
     path = private_dir(lab_dir() / "locks") / name
-    with path.open("w") as handle:
+    with path.open("w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -58,7 +58,7 @@ def locked(name: str) -> Iterator[None]:
 def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file that is either the old one or the new one, never a part."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(handle, "w") as out:
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
         out.write(text)
     os.chmod(temporary, mode)  # noqa: PTH101 - mkstemp speaks in strings
     Path(temporary).replace(path)
@@ -67,7 +67,7 @@ def write_whole(path: Path, text: str, *, mode: int = 0o600) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """The JSON object in a file, None when there is no such file."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     if not isinstance(data, dict):
@@ -77,13 +77,13 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def boot_id() -> str:
     """The machine's boot: process ids of another boot mean nothing."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
 
 
 def start_ticks(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; None when it is gone or a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = stat.rpartition(")")[2].split()
@@ -144,7 +144,7 @@ def run(argv: Sequence[object], *, what: str, env: dict[str, str] | None = None)
             [str(word) for word in argv],
             check=False,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             stdin=subprocess.DEVNULL,
             env=env,
         )

@@ -47,7 +47,7 @@ def serve(root: Path, address: str) -> None:
 
 def boot_command(record: Record) -> list[str]:
     """One boot: uptime starts at zero, and nothing outlives its parent."""
-    uptime = int(float(Path("/proc/uptime").read_text().split()[0]))
+    uptime = int(float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0]))
     return [
         *("setpriv", "--pdeathsig", "KILL"),
         *("unshare", "--time", f"--boottime=-{uptime}", f"--monotonic=-{uptime}"),

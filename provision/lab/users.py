@@ -32,7 +32,7 @@ def add(root: Path, public_key: str) -> None:
     for user, rules in SUDOERS.items():
         path = root / "etc/sudoers.d" / f"lab-{user}"
         path.unlink(missing_ok=True)
-        path.write_text(rules)
+        path.write_text(rules, encoding="utf-8")
         path.chmod(0o440)
         authorize(root / "home" / user, public_key)
     authorize(root / "root", public_key)
@@ -43,7 +43,7 @@ def authorize(home: Path, public_key: str) -> None:
     folder = home / ".ssh"
     folder.mkdir(mode=0o700, exist_ok=True)
     authorized = folder / "authorized_keys"
-    authorized.write_text(public_key)
+    authorized.write_text(public_key, encoding="utf-8")
     authorized.chmod(0o600)
     owner = home.stat()
     for path in (folder, authorized):

@@ -44,20 +44,24 @@ def _compile(
 ) -> tuple[text.Pin, ...]:
     with tempfile.TemporaryDirectory() as name:  # the project's own pyproject.toml has no say there
         folder = Path(name)
-        (folder / REQUIREMENTS).write_text("".join(f"{r}\n" for r in inputs.requirements))
-        (folder / RESULT).write_text("".join(f"{n}=={v}\n" for n, v in versions.items()))
+        (folder / REQUIREMENTS).write_text(
+            "".join(f"{r}\n" for r in inputs.requirements), encoding="utf-8"
+        )
+        (folder / RESULT).write_text(
+            "".join(f"{n}=={v}\n" for n, v in versions.items()), encoding="utf-8"
+        )
         said = subprocess.run(
             [find_uv_bin(), *arguments(inputs, python), "--python", sys.executable],
             cwd=folder,
             env={name: value for name, value in os.environ.items() if name not in CHOOSING},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=False,
         )
         if said.returncode:
             raise refusal(where, inputs, said.stderr)
-        return text.read((folder / RESULT).read_text())
+        return text.read((folder / RESULT).read_text(encoding="utf-8"))
 
 
 def write(file: Path, content: str) -> None:
@@ -65,7 +69,7 @@ def write(file: Path, content: str) -> None:
     file.parent.mkdir(exist_ok=True)
     fresh = file.with_suffix(f".{os.getpid()}")
     try:
-        fresh.write_text(content)
+        fresh.write_text(content, encoding="utf-8")
         fresh.replace(file)
     finally:
         fresh.unlink(missing_ok=True)

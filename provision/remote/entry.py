@@ -71,7 +71,10 @@ def _answer(request: Mapping[str, Any], frames: BinaryIO, package: bytes) -> Non
             from provision.remote.lock import going_on
 
             # Asked first: of a run that ends meanwhile the journal says so.
-            now = {"running": going_on().get("run"), "boot": BOOT_ID.read_text().strip()}
+            now = {
+                "running": going_on().get("run"),
+                "boot": BOOT_ID.read_text(encoding="utf-8").strip(),
+            }
             _say({"events": latest(request["runs"]), **now})
 
 

@@ -78,14 +78,14 @@ def cancelled(run: str) -> str | None:
     """Who asked this run to stop, None when nobody did."""
     if not CANCEL.exists():
         return None
-    asked = json.loads(CANCEL.read_text())
+    asked = json.loads(CANCEL.read_text(encoding="utf-8"))
     return str(asked["by"]) if asked["run"] == run else None
 
 
 def active() -> dict[str, Any]:
     """What the run that goes on, or that was killed last, says of itself; {} when none does."""
     try:
-        said: dict[str, Any] = json.loads(ACTIVE.read_text())
+        said: dict[str, Any] = json.loads(ACTIVE.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return said

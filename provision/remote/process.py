@@ -72,7 +72,8 @@ def _processes() -> dict[int, tuple[int, int]]:
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             # pid (name) state parent group session …: proc(5)
-            state, parent, _, session = path.read_text().rpartition(")")[2].split()[:4]
+            stat = path.read_text(encoding="utf-8")
+            state, parent, _, session = stat.rpartition(")")[2].split()[:4]
             if state not in ("Z", "X"):
                 found[int(path.parent.name)] = (int(parent), int(session))
     return found

@@ -82,7 +82,7 @@ def users(folder: str) -> list[str]:
         try:
             seen = (process / "cmdline").read_bytes() + (process / "maps").read_bytes()
             if f"{folder}/".encode() in seen:
-                name = (process / "comm").read_text(errors="replace").strip()
+                name = (process / "comm").read_text(errors="replace", encoding="utf-8").strip()
                 found.append(f"{name} (pid {pid})")
         except OSError:
             continue

@@ -40,7 +40,7 @@ WIDTH = 500
 
 def main(folder: str) -> None:
     """Carry out the round in `folder`/round.json."""
-    order = json.loads((Path(folder) / "round.json").read_text())
+    order = json.loads((Path(folder) / "round.json").read_text(encoding="utf-8"))
     run = order["run"]
     lock = take_lock()
     if lock is None or journal.last_run() != order["after"]:
@@ -55,7 +55,7 @@ def main(folder: str) -> None:
         run,
         "start",
         who=order["who"],
-        boot=BOOT_ID.read_text().strip(),
+        boot=BOOT_ID.read_text(encoding="utf-8").strip(),
         fingerprint=order["fingerprint"],
         changes=[change["id"] for change in order["changes"]],
     )

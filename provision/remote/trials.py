@@ -40,7 +40,7 @@ def attempt(python: str, script: str, trials: Sequence[Trial]) -> dict[str, Any]
     hung = ""
     with tempfile.TemporaryDirectory(prefix="trials-") as name:
         file = Path(name) / "script.py"
-        file.write_text(script)
+        file.write_text(script, encoding="utf-8")
         for trial in trials:
             if hung:
                 answers[trial["name"]] = _answer("skipped", f"not tried: {hung} hung")

@@ -20,7 +20,7 @@ from provision.errors import FAILED, ProvisionError
 from provision.plan import Plan, Round
 from provision.report.actions import action_lines
 from provision.report.live import Progress
-from provision.report.plain import Screen, plain, plain_json, silence, unwritable
+from provision.report.plain import Screen, in_utf8, plain, plain_json, silence, unwritable
 from provision.transport import Cost
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Report:
 
     def __init__(self, *, json: bool = False, verbose: bool = False) -> None:
         self.verbose = verbose
+        in_utf8(sys.stdout)
+        in_utf8(sys.stderr)
         self._console = Screen(stderr=json, highlight=False)
         if not self._console.is_terminal:  # lines and tables stay whole in a pipe
             self._console.soft_wrap, self._console.width = True, PIPE
@@ -256,11 +258,13 @@ class Report:
         verdict = ", ".join(f"{count[one]} {one}" for one in RULE_MARKS if count[one])
         self.say(name, verdict, "red" if count["violated"] else "green")
 
-    def topology(self, host: str, topology: Topology) -> None:
-        """How its GPUs are joined, and what that means."""
+    def topology(
+        self, host: str, topology: Topology, numbers: Sequence[int], missing: Sequence[str]
+    ) -> None:
+        """How its GPUs are joined, which are missing, and what that means."""
         from provision.report.topology import drawing
 
-        self._console.print(drawing(host, topology))
+        self._console.print(drawing(host, topology, numbers, missing))
 
     def facts(self, host: str, facts: Facts) -> None:
         """What the probe saw, a line per collector."""

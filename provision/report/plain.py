@@ -6,6 +6,7 @@ rewrite lines that were shown before, or type into the user's shell.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Iterable
@@ -41,6 +42,12 @@ class Screen(Console):
             else:
                 lines = segment.text.split("\n")
                 yield Segment("\n".join(map(plain, lines)), segment.style)
+
+
+def in_utf8(stream: IO[str]) -> None:
+    """Whatever the locale says: marks and units can't be written in ASCII, and JSON is UTF-8."""
+    if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+        stream.reconfigure(encoding="utf-8")
 
 
 def silence(stream: IO[str]) -> None:

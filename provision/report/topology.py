@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -20,22 +22,29 @@ STYLES = {
 }
 
 
-def drawing(host: str, topology: Topology) -> RenderableType:
-    """All of it; a line between GPUs of different NUMA nodes."""
+def drawing(
+    host: str, topology: Topology, numbers: Sequence[int], missing: Sequence[str] = ()
+) -> RenderableType:
+    """All of it; a line between GPUs of different NUMA nodes.
+
+    `numbers` are the GPUs', in the matrix's order; what is said of those missing stands below it.
+    """
     count = len(topology.links)
     matrix = Table(title=host, title_justify="left", show_edge=False, pad_edge=False)
-    for name in ("", *(f"GPU {number}" for number in range(count)), "NUMA", "processors"):
+    for name in ("", *(f"GPU {number}" for number in numbers), "NUMA", "processors"):
         matrix.add_column(name, justify="left" if name in ("", "processors") else "center")
-    for number, cells in enumerate(topology.links):
-        node = topology.numa[number]
+    for at, cells in enumerate(topology.links):
+        node = topology.numa[at]
         matrix.add_row(
-            f"GPU {number}",
-            *(_cell(link, own=number == other) for other, link in enumerate(cells)),
+            f"GPU {numbers[at]}",
+            *(_cell(link, own=at == other) for other, link in enumerate(cells)),
             "-" if node is None else str(node),
-            plain(topology.cpus[number]) or "-",
-            end_section=number + 1 < count and topology.numa[number + 1] != node,
+            plain(topology.cpus[at]) or "-",
+            end_section=at + 1 < count and topology.numa[at + 1] != node,
         )
-    return Group(matrix, Text(), *_legend(topology), Text(), *_meaning(topology))
+    gone = [Text(f"! {sentence}", "red") for sentence in missing]
+    said = [Text(f"→ {sentence}") for sentence in meaning(topology, numbers)]
+    return Group(matrix, Text(), *_legend(topology), Text(), *gone, *said)
 
 
 def _cell(link: str, *, own: bool) -> Text:
@@ -48,7 +57,3 @@ def _legend(topology: Topology) -> list[Text]:
         Text.assemble((f"  {plain(one):<5}", STYLES.get(one, "")), KINDS.get(one, "unheard of"))
         for one in kinds(topology)
     ]
-
-
-def _meaning(topology: Topology) -> list[Text]:
-    return [Text(f"→ {sentence}") for sentence in meaning(topology)]

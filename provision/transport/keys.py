@@ -54,7 +54,7 @@ def _agent_keys() -> list[paramiko.AgentKey]:
 def _public(path: str) -> bytes:
     """The public half that lies beside a private key; b'' where none does."""
     try:
-        return base64.b64decode(Path(f"{path}.pub").read_text().split()[1])
+        return base64.b64decode(Path(f"{path}.pub").read_text(encoding="utf-8").split()[1])
     except (OSError, IndexError, ValueError):
         return b""
 

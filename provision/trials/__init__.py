@@ -27,7 +27,8 @@ def order(python: str) -> dict[str, Any]:
         {"name": name, "does": does, "deadline": seconds, "env": ENVIRONMENT.get(name, {})}
         for name, (does, seconds) in TRIALS.items()
     ]
-    return {"do": "try", "python": python, "script": SCRIPT.read_text(), "trials": trials}
+    script = SCRIPT.read_text(encoding="utf-8")
+    return {"do": "try", "python": python, "script": script, "trials": trials}
 
 
 def deadline() -> float:

@@ -79,6 +79,10 @@ FAULTS: dict[str, Fault] = {
         at("apt", "policy", "nvidia-open", "candidate", to="595.58.03-1"),
         **{"driver.pinned nvidia-open": "inspect"},
     ),
+    "a foreign pin of one of the driver's packages": fault(
+        at("apt", "policy", "nvidia-modprobe", "candidate", to="595.58.03-1"),
+        **{"driver.pinned nvidia-modprobe": "inspect"},
+    ),
     "library and module differ for NVML": fault(
         at("nvml", "exit", to=18),
         **{"driver.nvml nvidia-smi": "reboot"},
@@ -149,7 +153,13 @@ FAULTS: dict[str, Fault] = {
         gpu(3, link_gen_max=4, link_gen_host=4), host=recorded(), **on("GPU 3", "gpu.link_gen")
     ),
     "BAR1 of 256 MiB": fault(gpu(2, bar1_total=256), **on("GPU 2", "gpu.bar1")),
-    "a part of the memory": fault(gpu(2, memory_total=48000), **on("GPU 2", "gpu.memory")),
+    "half of the memory": fault(gpu(2, memory_total=48000), **on("GPU 2", "gpu.memory")),
+    "a sixteenth of the memory is gone": fault(
+        gpu(2, memory_total=97887 * 15 // 16), **on("GPU 2", "gpu.memory")
+    ),
+    "a stack of six of HBM is gone": fault(
+        gpu(2, memory_total=143771 * 5 // 6), host=nvswitch(), **on("GPU 2", "gpu.memory")
+    ),
     "a lower power limit": fault(gpu(6, power_limit=450.0), **on("GPU 6", "gpu.power_limit")),
     "a lower power limit than recorded": fault(
         gpu(6, power_limit=450.0), host=recorded(), **on("GPU 6", "gpu.power_limit")

@@ -60,9 +60,12 @@ def recorded(host):
 
 
 def rows(host, edits=(), passive=()):
+    """What is said once the edits are made; a reason instead of edits: nothing was tried."""
     raw = copy.deepcopy(host.raw)
     for edit in passive:
         edit(raw["facts"])
+    if isinstance(edits, str):
+        return active.check(host.want, facts.parse(raw), facts.Unknown(edits))
     said = well(host, nvlink=host is hosts.nvswitch())
     for edit in edits:
         edit(said["after"] if edit.__name__ == "left" else said["trials"])
@@ -216,6 +219,11 @@ FAULTS = {
         {"active.left GPU 2": "reset"},
     ),
     "a GPU that is gone afterwards": (PCIE, [lost(2)], {"active.left GPU 2": "reboot"}),
+    "nothing could be tried": (
+        PCIE,
+        "h: no environment there has torch",
+        {"active.trials host": "inspect"},
+    ),
     "nothing ran": (
         PCIE,
         [outcome(name, "failed", "exits 1: no") for name in ("kernel", "bandwidth", "p2p")],

@@ -211,7 +211,7 @@ def test_a_missing_device_file_is_the_one_of_the_card_s_own_number(probed):
 def test_topology_tells_where_tensor_parallelism_is_cheap(probed):
     console = Console(width=140, no_color=True)
     with console.capture() as caught:
-        console.print(drawing("h", parsed(probed()).topology))
+        console.print(drawing("h", parsed(probed()).topology, range(8)))
     lines = caught.get().splitlines()
     drawn = [[cell.strip() for cell in line.split("│")] for line in lines if "│" in line]
     assert drawn[4][1:10] == ["SYS"] * 4 + ["·", "PIX", "NODE", "NODE", "1"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from provision import checks
+from provision.checks.finding import advice
 from tests.health import hosts
 from tests.health.faults import FAULTS
 from tests.infra import test_gpus, test_software
@@ -41,6 +42,40 @@ def test_every_wrong_row_says_why_and_reads_as_a_sentence(name):
         if not row.ok:
             assert row.reason
             assert re.fullmatch(r".+: .+ instead of .+", row.prose)
+
+
+def test_a_gpu_that_fell_off_the_bus_has_its_host_rebooted_before_anybody_inspects_it():
+    fault = FAULTS["Xid 79 of a GPU that is gone"]
+    said = advice(fault.host.rows(*fault.edits))
+    assert said == "reboot the host, then inspect what is left"
+
+
+@pytest.mark.parametrize(
+    ("name", "nvlink"), [("a card in another slot", False), ("an NVLink that is down", True)]
+)
+def test_only_where_there_is_nvlink_it_may_be_down(name, nvlink):
+    fault = FAULTS[name]
+    rows = [row for row in fault.host.rows(*fault.edits) if row.id == "gpu.links" and not row.ok]
+    assert {"an NVLink is down" in row.reason for row in rows} == {nvlink}
+
+
+def test_an_xid_says_how_long_its_row_stays():
+    fault = FAULTS["Xid 48"]
+    (row,) = [row for row in fault.host.rows(*fault.edits) if not row.ok]
+    assert row.reason.endswith("; the row stays until the next boot, also once this is mended")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a small /dev/shm", "login: shm 64 MiB instead of at least 1 GiB"),
+        ("little locked memory", "login: memlock 64 KiB instead of at least 8 MiB"),
+        ("few open files", "login: nofile 1024 instead of at least 4096"),
+    ],
+)
+def test_a_limit_has_its_unit(name, text):
+    fault = FAULTS[name]
+    assert [row.prose for row in fault.host.rows(*fault.edits) if not row.ok] == [text]
 
 
 def written(*, active: bool = False) -> set[str]:

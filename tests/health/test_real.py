@@ -11,6 +11,7 @@ import pytest
 
 from provision import checks, facts, planner, stack, topology
 from provision.checks import active
+from provision.checks.sku import of
 from provision.facts.trials import parse
 from provision.inventory import Gpus
 from provision.want import Want
@@ -52,7 +53,11 @@ def test_without_peer_to_peer_all_reduces_take_the_slower_way():
     assert "10.1 µs (15.7 µs without P2P)" in row.observed
 
 
+def test_its_memory_is_what_the_profile_has_to_the_mib():
+    assert {gpu.memory_total for gpu in facts.parse(RAW).gpus} == {of("NVIDIA H200").memory_mib}
+
+
 def test_its_topology_is_nvlink():
     there = facts.parse(RAW)
     assert there.topology.links == [["X", "NV18"], ["NV18", "X"]]
-    assert topology.meaning(there.topology)[0].endswith("every pair is joined by NVLink")
+    assert topology.meaning(there.topology, [0, 1])[0].endswith("every pair is joined by NVLink")

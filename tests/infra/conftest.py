@@ -5,6 +5,7 @@ A lab host that is down is booted and provisioned first; other hosts are only lo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -15,8 +16,13 @@ from provision import checks, engine, inventory, lab
 from provision.checks import active
 from provision.checks.finding import Action, Finding
 from provision.errors import ProvisionError
+from provision.facts import Unknown
+from provision.facts.trials import Trials
 from provision.target import Target, target
-from provision.trials.attempt import attempt
+from provision.trials.attempt import attempt, untried
+
+Tell = Callable[[str, object], None]
+"""pytest's `record_property`: name, value."""
 
 
 class OnOurLogin(ParamikoBackend):
@@ -37,10 +43,16 @@ class Site:
     look: engine.Look
     rows: list[Finding]
 
-    def hold(self, check: str, subject: str | None = None) -> None:
-        """Fail with what is wrong, in sentences; skip what this host or model has nothing of."""
+    def hold(self, told: Tell, check: str, subject: str | None = None) -> None:
+        """Fail with what is wrong, in sentences; skip what this host or model has nothing of.
+
+        `told` takes each row asked for, as properties of the test in its JUnit XML.
+        """
         rows = [r for r in self.rows if r.id == check and subject in (None, r.subject)]
+        for row in rows:
+            told(f"{row.id}[{row.subject}]", f"{row.prose} → {row.action.value}")
         if not rows:
+            told(f"{check}[{subject or 'host'}]", "nothing to check")
             pytest.skip(f"nothing to check: no {check} of {subject or 'this host'}")
         wrong = [row for row in rows if row.action not in (Action.NONE, Action.IGNORE)]
         if wrong:
@@ -101,6 +113,13 @@ def is_up(name: str) -> bool:
     return found is not None and found.running
 
 
+def _try(there: Target, seen: engine.Look, config: pytest.Config) -> Trials | Unknown:
+    try:
+        return attempt(there, seen.facts, config.getoption("python"))
+    except ProvisionError as error:
+        return untried(error)
+
+
 def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
     if host.lab and (reason := lab.unavailable()):
         pytest.skip(f"no lab host can stand here: {reason}")
@@ -113,8 +132,7 @@ def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
             seen = engine.look(there)
         rows = checks.check(there.want, seen.facts, seen.plan)
         if config.getoption("active"):
-            trials = attempt(there, seen.facts, config.getoption("python"))
-            rows += active.check(there.want, seen.facts, trials)
+            rows += active.check(there.want, seen.facts, _try(there, seen, config))
     except ProvisionError as error:
         return f"{error.what}\nhint: {error.hint}"
     return Site(there, seen, rows)

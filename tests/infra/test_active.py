@@ -3,6 +3,7 @@
 import pytest
 
 ACTIVE = {
+    "GPUs could be made to work": "active.trials",
     "kernels compute right": "active.kernel",
     "host memory is as fast as its link": "active.bandwidth",
     "copies between GPUs arrive": "active.p2p",
@@ -17,7 +18,7 @@ ACTIVE = {
 
 
 @pytest.mark.parametrize("check", ACTIVE.values(), ids=ACTIVE)
-def test_active(site, check, pytestconfig):
+def test_active(site, check, pytestconfig, record_property):
     if not pytestconfig.getoption("active"):
         pytest.skip("GPUs are made to work with --active")
-    site.hold(check)
+    site.hold(record_property, check)

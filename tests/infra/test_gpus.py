@@ -37,19 +37,19 @@ EACH = {
 }
 
 
-def test_as_many_gpus_as_expected(site):
-    site.hold("gpu.count")
+def test_as_many_gpus_as_expected(site, record_property):
+    site.hold(record_property, "gpu.count")
 
 
-def test_no_xid_of_a_gpu_that_is_gone(site):
+def test_no_xid_of_a_gpu_that_is_gone(site, record_property):
     """Nor a kernel's log that can't be read: its row is the host's."""
     others = {r.subject for r in site.rows if r.id == "gpu.xid"} - {
         f"GPU {card.number}" for card in cards(site.target.want, site.look.facts)
     }
     for subject in sorted(others):
-        site.hold("gpu.xid", subject)
+        site.hold(record_property, "gpu.xid", subject)
 
 
 @pytest.mark.parametrize("check", EACH.values(), ids=EACH)
-def test_gpu(site, gpu, check):
-    site.hold(check, None if gpu is None else f"GPU {gpu}")
+def test_gpu(site, gpu, check, record_property):
+    site.hold(record_property, check, None if gpu is None else f"GPU {gpu}")

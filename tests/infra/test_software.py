@@ -35,8 +35,8 @@ ASKED = {
 
 
 @pytest.mark.parametrize("check", ASKED.values(), ids=ASKED)
-def test_host(site, check):
-    site.hold(check)
+def test_host(site, check, record_property):
+    site.hold(record_property, check)
 
 
 def test_every_driver_package_is_pinned(site):

@@ -12,8 +12,9 @@ def test_nothing_is_left_to_do(site):
 
 
 @pytest.mark.parametrize("resource", [resource.NAME for resource in resources.ORDER])
-def test_resource_is_as_wanted(site, resource):
+def test_resource_is_as_wanted(site, resource, record_property):
     differs = [c for c in site.look.plan.now.changes if c.resource == resource]
+    record_property(f"state.{resource}", f"{len(differs)} changes due")
     assert [(c.subject, c.before, c.after, c.blocked) for c in differs] == []
 
 

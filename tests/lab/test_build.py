@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -24,6 +25,18 @@ from wheels.remote import records
 NAME = "b-build"
 MEMORY = 3
 """GiB that the host has: two of the heaviest units at once do not fit."""
+PLAIN = """\
+cp -r {tree}/source /root/plain
+rm -rf /root/plain/build
+systemd-run --unit=plain -p MemoryMax={mib}M -p MemorySwapMax=0 -p OOMPolicy=continue \\
+    -p WorkingDirectory=/root/plain \\
+    -p StandardOutput=file:/root/plain.log -p StandardError=inherit \\
+    -E PATH={tree}/environment/bin:/usr/bin:/bin -E CUDA_HOME={home} \\
+    -E LAB_KERNELS_ARCHS=9.0 -E NVCC_THREADS=1 -E MAX_JOBS=2 \\
+    {tree}/environment/bin/python -c 'import backend; backend.build_wheel("/root")'
+"""
+"""The same build as anybody types it, with a compiler per processor, in a little less memory than
+the host has: it is to be killed before the host thrashes."""
 PATIENCE = 900.0
 """Seconds for a whole build on two processors."""
 RECIPE = "lab-kernels"
@@ -121,3 +134,22 @@ def test_a_build_that_is_cut_off_everywhere_compiles_each_unit_once(builder, tmp
     provenance = json.loads(beside.read_text())
     assert {row["unit"] for row in provenance["units"]} == units()
     assert "nothing to do" in ended(builder.build())
+
+
+@pytest.mark.full
+def test_in_memory_in_which_a_plain_build_is_killed_ours_ends_at_the_first_try(builder):
+    ended(builder.build())
+    assert builder.compiled() == Counter(units())
+    assert not [row for row in records.read(builder.tree / "units.jsonl") if row["killed"]]
+    tree = f"{ROOT}/{builder.tree.name}"
+    (home,) = builder.tree.glob("environment/lib/python3*/site-packages/nvidia/cu13")
+    builder.mess(
+        PLAIN.format(tree=tree, home=f"/{home.relative_to(builder.root)}", mib=MEMORY * 1024 - 100)
+    )
+    end = time.monotonic() + PATIENCE
+    while builder.ask("systemctl is-active plain") == "active":
+        assert time.monotonic() < end
+        time.sleep(1.0)
+    said = (builder.root / "root/plain.log").read_text(errors="replace")
+    assert builder.ask("systemctl is-failed plain") == "failed", said[-2000:]
+    assert "[code=137]" in said or "signal 9" in said, said[-2000:]

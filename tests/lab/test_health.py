@@ -133,11 +133,16 @@ def test_pytest_and_its_junit_name_the_gpu_and_what_is_wrong(bench, tmp_path):
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout[-2000:]
     failures = [
-        (case.get("name"), failure.get("message"))
+        (
+            case.get("name"),
+            failure.get("message"),
+            [one.get("name") for one in case.iter("property")],
+        )
         for case in ET.parse(report).iter("testcase")  # noqa: S314 - our own
         for failure in case.iter("failure")
     ]
-    ((name, message),) = failures
+    ((name, message, properties),) = failures
+    assert properties == ["gpu.link_width[GPU 3]"]
     assert name == f"test_gpu[{NAME}-GPU3-has its PCIe width]"
     assert "GPU 3: PCIe x8 instead of x16" in message
     assert lab.sshd_sessions(NAME) - before == 1

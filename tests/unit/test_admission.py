@@ -133,6 +133,11 @@ class TestWhatWasSeen:
     def test_below_its_curve_its_peak_may_still_come(self):
         assert max(reserved(at(hump(), 40.0, memory=0.8), 1.0)) == HUMP.peak
 
+    def test_near_its_peak_a_lighter_one_stays_lighter(self):
+        assert HUMP.at(56.0) > 0.8 * HUMP.peak
+        kept = max(reserved(at(hump(), 56.0, memory=0.8), 1.0))
+        assert kept == pytest.approx(0.8 * HUMP.peak, rel=0.01)
+
     def test_after_the_fall_only_the_rest_is_kept_by_what_its_peak_was(self):
         kept = reserved(at(hump(), 70.0, memory=0.8), 1.0)
         assert max(kept) == pytest.approx(0.8 * GIB, rel=0.01)
@@ -225,6 +230,18 @@ class TestTooLittleMemory:
         assert sum(one.now for one in running) == 7.5 * GIB
         assert decide([], running, Room(round(7.6 * GIB), 8), None) == Decision()
         assert decide([], running, Room(round(7.4 * GIB), 8), None).kill == ("spike",)
+
+    def test_while_the_host_is_pressed_the_oldest_alone_grows(self):
+        """There would be room, by the budget and by MemAvailable."""
+        running = [at(hump("old"), 20.0), at(hump("young"), 10.0)]
+        room, small = Room(100 * GIB, 8), [Unit("small", SMALL)]
+        assert decide(small, running, room, 90 * GIB).start == ("small",)
+        pressed = decide(small, running, room, 90 * GIB, pressed=True)
+        assert pressed == Decision(pause=("young",))
+        paused = [running[0], replace(running[1], paused=True)]
+        assert decide(small, paused, room, 90 * GIB, pressed=True) == Decision()
+        assert decide(small, paused, room, 90 * GIB).resume == ("young",)
+        assert decide(small, [], room, 90 * GIB, pressed=True).start == ("small",)
 
     def test_no_more_are_ended_than_must_be_the_youngest_first(self):
         running = [at(hump("old"), 55.0), at(hump("young"), 30.0), at(hump("mid"), 45.0)]

@@ -7,6 +7,7 @@ import pytest
 from samples import TIMEOUT, WANT, raw, seen
 
 from provision import baseline, checks, facts, inventory, planner
+from provision.checks import sku, xids
 from provision.checks.recorded import record
 from provision.checks.sku import FOLDER, of, skus
 from provision.errors import ProvisionError, UsageError
@@ -60,7 +61,7 @@ def test_gpus_that_can_t_be_told_are_not_recorded():
     ("text", "says"),
     [
         ("{", "can't be read"),
-        ("[1]", "valid dictionary"),
+        ("[1]", r"h\.json: Input should be a valid dictionary"),
         ('{"gpus": [], "links": null, "figures": null, "more": 1}', "more: "),
         ('{"gpus": [{"slot": "x"}], "links": null}', r"gpus\.0\.uuid"),
         ('{"gpus": [], "links": [["X"]], "figures": null}', "a row and a column per GPU"),
@@ -71,8 +72,36 @@ def test_a_file_that_is_no_baseline_is_refused_with_what_to_do(tmp_path, text, s
     (tmp_path / "baselines/h.json").write_text(text)
     with pytest.raises(UsageError, match=says) as caught:
         baseline.load("h")
-    assert "h.json" in caught.value.what
+    assert caught.value.what.startswith(f"{tmp_path / 'baselines/h.json'}: ")
     assert "--record-baseline" in caught.value.hint
+
+
+def _folder(there):
+    there.mkdir()
+
+
+def _file_above(there):
+    there.parent.rmdir()
+    there.parent.write_text("a file")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (_folder, r"h\.json: can't be read: Is a directory"),
+        (lambda there: there.symlink_to("gone"), r"h\.json: a link to gone, which is not there"),
+        (lambda there: there.symlink_to(there), r"h\.json: can't be read: Too many"),
+        (_file_above, r"h\.json: can't be read: Not a directory"),
+    ],
+)
+def test_what_stands_in_a_baseline_s_place_is_not_taken_for_none(tmp_path, make, says):
+    there = tmp_path / "baselines/h.json"
+    there.parent.mkdir()
+    make(there)
+    with pytest.raises(UsageError, match=says) as caught:
+        baseline.load("h")
+    assert str(there) in caught.value.what
+    assert caught.value.hint
 
 
 def test_only_what_is_compared_with_a_baseline_needs_one_that_can_be_read(tmp_path):
@@ -130,6 +159,44 @@ def test_every_profile_names_its_source_behind_every_figure():
 def test_a_model_is_found_by_its_whole_name(model, power, generation):
     found = of(model)
     assert (found.power_w, found.link_gen) == (power, generation)
+
+
+@pytest.fixture
+def spoil(tmp_path, monkeypatch):
+    """Exchanges a piece of a copied profile, or of the catalogue of Xids, and reads it anew."""
+
+    def exchange(old, new):
+        profile, reports = (FOLDER / "h200.toml").read_text(), xids.FILE.read_text()
+        assert (profile + reports).count(old) >= 1
+        (tmp_path / "h200.toml").write_text(profile.replace(old, new))
+        (tmp_path / "x").mkdir()
+        (tmp_path / "x/xids.toml").write_text(reports.replace(old, new, 1))
+        monkeypatch.setattr(sku, "FOLDER", tmp_path)
+        monkeypatch.setattr(xids, "FILE", tmp_path / "x/xids.toml")
+        for kept in (skus, xids.catalogue):
+            kept.cache_clear()
+
+    yield exchange
+    skus.cache_clear()
+    xids.catalogue.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("link_gen = 5", "link_gen =", r"^h200\.toml: .*line 5"),
+        ("link_gen = 5", 'link_gen = "new"', r"^h200\.toml: link_gen: Input should be a valid int"),
+        ("power_w", "power", r"^h200\.toml: power: unknown field; did you mean power_w\?$"),
+        ("[79]", "[79", r"^xids\.toml: .*line"),
+        ("[79]", "[off]", r"^xids\.toml: off: Input should be a valid integer"),
+        ('action = "reboot"', 'acton = ""', r"^xids\.toml: \d+\.acton: .* you mean action\?$"),
+        ('action = "reboot"', 'action = "x"', r"^xids\.toml: 79\.action: Input should be 'ignore'"),
+    ],
+)
+def test_a_damaged_profile_or_catalogue_is_one_message_with_its_place(spoil, old, new, says):
+    spoil(old, new)
+    with pytest.raises(UsageError, match=says):
+        skus() and xids.catalogue()
 
 
 def test_no_two_profiles_claim_a_model():

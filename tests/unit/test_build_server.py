@@ -44,11 +44,11 @@ def build(tmp_path):
     said = []
     running = []
 
-    def start(units, budget, cores=2, expected=100, **order):
+    def start(units, budget, cores=2, expected=100, pressure=0.0, **order):
         curve = {"curve": [[0.0, MIB], [20.0, expected * MIB]], "cores": 1.0}
         order = {"units": {}, "guess": curve, "budget": budget * MIB, "cores": cores} | order
-        order |= {"declared": True, "reserve": 0}
-        server = Server(tmp_path, order, lambda: 0, said.append)
+        order = {"declared": True, "reserve": 0} | order
+        server = Server(tmp_path, order, lambda: 1000 * MIB, lambda: pressure, said.append)
         env = {
             **os.environ,
             "PYTHONPATH": str(ROOT),
@@ -183,3 +183,15 @@ def test_a_compiler_that_grows_beyond_its_estimate_is_kept_within_the_budget(bui
     rows = records.read(folder / "memory.jsonl")
     assert rows
     assert any(row.get("killed") for row in records.read(folder / "units.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "pressure", "expected"), [(False, 30.0, 1), (False, 3.0, 2), (True, 30.0, 2)]
+)
+def test_a_host_that_is_short_of_memory_is_asked_for_little(build, declared, pressure, expected):
+    start, said, _ = build
+    units = {"a": (20, 0.3, 0), "b": (20, 0.3, 0)}
+    statuses, most = ended(*start(units, budget=500, declared=declared, pressure=pressure))
+    assert statuses == {"a": 0, "b": 0}
+    assert most == expected
+    assert any("short of memory" in event.get("line", "") for event in said) == (expected == 1)

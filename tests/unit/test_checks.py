@@ -1,5 +1,6 @@
 """Checks: for each, what is right, what is wrong, and what could not be found out."""
 
+import dataclasses
 import json
 
 import pytest
@@ -8,6 +9,7 @@ from samples import ABSENT, DRIVER, MODEL, TIMEOUT, WANT
 
 from provision import checks, facts
 from provision.checks.finding import Action, compare, unknown
+from provision.checks.recorded import record
 from provision.inventory import Gpus
 from provision.plan import Change, Plan, Round, Stage
 from provision.want import Want
@@ -127,6 +129,17 @@ FAULTS = {
         ("active, enabled", "failed, enabled", Action.RESTART),
     ),
 }
+
+
+def test_every_package_of_the_driver_is_held_to_its_pin():
+    pinned = {subject for name, subject in rows() if name == "driver.pinned"}
+    installed = samples.raw()["facts"]["dpkg"]["value"]["packages"]
+    assert pinned == {n for n in WANT.stack.system.driver.debian.pinned if installed.get(n)}
+    assert "nvidia-modprobe" in pinned
+    moved = {"apt": {"policy": {"nvidia-modprobe": {"candidate": "595.58.03-1"}}}}
+    row = rows(moved)["driver.pinned", "nvidia-modprobe"]
+    assert row.prose == (f"nvidia-modprobe: apt's candidate is 595.58.03-1 instead of {DRIVER}-1")
+    assert "apt-cache policy nvidia-modprobe" in row.reason
 
 
 @pytest.mark.parametrize("case", FAULTS, ids=FAULTS)
@@ -263,6 +276,17 @@ def test_a_gpu_that_is_missing_is_named_and_so_is_the_count():
         ("gpu.count", "host"): ("3", "2", Action.INSPECT),
         ("gpu.present", "GPU 2"): ("present", "absent", Action.INSPECT),
     }
+    assert "its number is a guess" in wrong["gpu.present", "GPU 2"].reason
+    assert "--record-baseline" in wrong["gpu.present", "GPU 2"].reason
+
+
+def test_a_gpu_that_was_recorded_is_missing_by_its_own_number():
+    want = dataclasses.replace(wanting(2), baseline=record("h", seen()))
+    left = samples.raw()["facts"]["gpus"]["value"][1:]
+    found = rows(want=want, gpus={"status": "ok", "value": left})
+    row = found["gpu.present", "GPU 0"]
+    assert row.observed == "absent (slot 0000:06:00.0)"
+    assert "guess" not in row.reason
 
 
 def test_a_gpu_too_many_is_a_difference_too():

@@ -131,3 +131,15 @@ def test_extensions_are_proved_for_the_gpus_that_were_there(models, proved, well
     assert row.ok is well
     assert row.expected == f"unchanged since they were proved for {needed}"
     assert row.action.value == ("none" if well else "inspect")
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [
+        (None, "there is none yet"),
+        ({"release": None, "distributions": {"numpy": None}}, "there is none yet"),
+        ({"distributions": {"numpy": "1.0"}}, "the environment has drifted from its lock"),
+    ],
+)
+def test_an_environment_that_is_not_there_has_not_drifted(there, reason):
+    assert rows(there)["environment"].reason == reason

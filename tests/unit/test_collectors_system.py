@@ -238,6 +238,25 @@ def test_limit_in_a_container_with_v1():
     assert memory.least(paths, texts.get, 2**40) == 4294967296
 
 
+def test_the_worst_pressure_of_the_machine_and_the_groups_above():
+    paths = memory.pressure_files("0::/build.slice/b.service\n", capture("mountinfo-v2.txt"))
+    assert paths == [
+        "/sys/fs/cgroup/build.slice/b.service/memory.pressure",
+        "/sys/fs/cgroup/build.slice/memory.pressure",
+        "/sys/fs/cgroup/memory.pressure",
+    ]
+    texts = {
+        paths[0]: "some avg10=91.00 avg60=9.00 avg300=2.20 total=9\n"
+        "full avg10=12.34 avg60=4.00 avg300=1.00 total=5\n",
+        paths[1]: "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    }
+    assert memory.stalled(paths, texts.get) == 12.34
+    assert memory.stalled(paths[1:], texts.get) == 0.0
+    v1 = capture("cgroup-hybrid-container.txt"), capture("mountinfo-hybrid-container.txt")
+    assert not any("/memory/" in path for path in memory.pressure_files(*v1))
+
+
 @pytest.mark.parametrize("path", ["/../elsewhere", "/elsewhere"])
 def test_group_outside_the_mount_is_not_invented(path):
     mountinfo = capture("mountinfo-hybrid-container.txt")

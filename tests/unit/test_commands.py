@@ -19,7 +19,6 @@ from samples import (
     raw,
 )
 
-from provision import baseline, wire
 from provision.commands import hosts as commands
 from provision.commands import lab as lab_commands
 from provision.commands import runs
@@ -196,114 +195,6 @@ def test_facts_for_people_name_every_collector(hosts, capsys):
     assert commands.facts(["a"], [], json=False) == 0
     out = capsys.readouterr().out
     assert [name for name in RECORDED["facts"] if name not in out] == []
-
-
-# --- topology, baseline ------------------------------------------------------------------------
-
-
-def test_topology_for_people_and_as_json(hosts, capsys):
-    hosts(a=[FINISHED], b=[FINISHED])
-    assert commands.topology(["a"], [], json=False) == 0
-    assert "→ tensor parallelism" in capsys.readouterr().out
-    assert commands.topology(["b"], [], json=True) == 0
-    data = json.loads(capsys.readouterr().out)["b"]
-    assert data["links"] == [["X", "PIX"], ["PIX", "X"]]
-    assert data["meaning"][0].startswith("tensor parallelism")
-
-
-def test_a_topology_that_can_t_be_told_ends_1_and_says_why(hosts, capsys):
-    hosts(a=[probed(topology={"status": "timeout", "reason": "no answer within 30 s"})])
-    assert commands.topology(["a"], [], json=False) == 1
-    assert "can't be told: no answer within 30 s" in capsys.readouterr().err
-
-
-def test_a_host_is_recorded_and_then_held_to_that(hosts, capsys):
-    hosts(a=[FINISHED])
-    assert commands.verify(["a"], [], json=False, verbose=True, record_baseline=True) == 0
-    out = capsys.readouterr().out
-    assert "recorded as it is" in out
-    assert "gpu.card  GPU 1: card GPU-" in out
-    assert len(baseline.load("a").gpus) == 2
-
-
-def test_a_host_without_all_its_gpus_is_not_recorded(hosts, capsys):
-    want = dataclasses.replace(WANT, gpus=WANT.gpus.model_copy(update={"count": 3}))
-    hosts(want=want, a=[FINISHED])
-    assert commands.verify(["a"], [], json=False, verbose=False, record_baseline=True) == 1
-    assert "a: has 2 GPUs, and the inventory expects 3" in capsys.readouterr().err
-    assert baseline.load("a") is None
-
-
-# --- active ------------------------------------------------------------------------------------
-
-
-def try_(python=""):
-    return commands.verify(["a"], [], json=False, verbose=True, active=True, python=python)
-
-
-def trials(**answers):
-    """What a host's trials say, of which only some came to an end."""
-    failed = {"status": "failed", "reason": "exits 1: no"}
-    names = ("kernel", "bandwidth", "p2p", "allreduce", "allreduce_host", "flash_attn", "vllm")
-    said = dict.fromkeys(names, failed) | answers
-    return json.dumps({"trials": said, "after": raw()["facts"]["gpus"]})
-
-
-def test_gpus_are_made_to_work_by_the_interpreter_that_is_named(hosts, capsys):
-    kernels = [{"gpu": gpu, "exact": True, "error": 0.0} for gpu in (0, 1)]
-    hosts(a=[FINISHED, trials(kernel={"status": "ok", "value": kernels})])
-    assert try_("/usr/bin/python3") == 3
-    out = capsys.readouterr().out
-    assert "making its GPUs work" in out
-    assert "active.kernel  GPU 1: it computes right" in out
-    assert "active.bandwidth  host: bandwidth unknown instead of a result" in out
-
-
-TRIED = json.loads(trials())
-
-
-def test_by_an_environment_s_own_interpreter_where_it_has_torch(hosts, monkeypatch):
-    with_torch = {"environments": {"main": {"distributions": {"torch": "2.9.1"}}}}
-    asked = []
-    monkeypatch.setattr(wire, "attempt", lambda _, python: asked.append(python) or TRIED)
-    hosts(a=[probed(with_torch)])
-    assert try_() == 3
-    assert asked == ["/opt/firstlight/environments/main/current/bin/python"]
-
-
-def test_without_torch_anywhere_an_interpreter_is_asked_for(hosts, capsys):
-    hosts(a=[FINISHED])
-    assert try_() == 1
-    err = capsys.readouterr().err
-    assert "no environment there has torch" in err
-    assert "--python" in err
-
-
-def test_gpus_in_use_are_not_made_to_work(hosts, capsys):
-    users = {"status": "ok", "value": [{"pid": 7, "name": "vllm", "unit": None}]}
-    hosts(a=[probed(gpu_users=users)])
-    assert try_("/usr/bin/python3") == 1
-    assert "in use by vllm (7)" in capsys.readouterr().err
-
-
-def test_what_gpus_did_is_recorded_and_kept_until_they_are_made_to_work_anew(hosts):
-    bandwidth = [{"gpu": gpu, "to_gpu": 55.0 + gpu, "to_host": 54.0 + gpu} for gpu in (0, 1)]
-    said = trials(bandwidth={"status": "ok", "value": bandwidth})
-    options = {"json": False, "verbose": False, "record_baseline": True}
-    hosts(a=[FINISHED, said])
-    assert commands.verify(["a"], [], **options, active=True, python="/usr/bin/python3") == 3
-    taken = baseline.load("a").figures
-    assert taken.host_gb_s == {"0000:06:00.0": 54.0, "0000:07:00.0": 55.0}
-    assert (taken.latency_us, taken.bus_gb_s) == (None, None)
-    hosts(want=dataclasses.replace(WANT, baseline=baseline.load("a")), a=[FINISHED])
-    assert commands.verify(["a"], [], **options) == 0
-    assert baseline.load("a").figures == taken
-
-
-def test_trials_of_another_shape_are_the_host_s_fault(hosts, capsys):
-    hosts(a=[FINISHED, "{}"])
-    assert try_("/usr/bin/python3") == 1
-    assert "a: trials: expected a mapping" in capsys.readouterr().err
 
 
 # --- runs ------------------------------------------------------------------------------------

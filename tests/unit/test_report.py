@@ -223,6 +223,18 @@ def finding(action, name="gpu.count"):
     )
 
 
+def test_a_locale_without_our_marks_is_written_to_in_utf_8(monkeypatch):
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2)]
+    monkeypatch.setattr("sys.stdout", streams[0])
+    monkeypatch.setattr("sys.stderr", streams[1])
+    report = Report(json=True)
+    report.findings("h", [finding(Action.INSPECT)])
+    report.data({"µ": "✓"})
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)
+    assert json.loads(out) == {"µ": "✓"}
+    assert "✗ gpu.count  host: count 7 instead of 8" in err
+
+
 def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
     rows = [finding(Action.INSPECT), finding(Action.NONE, "ok.row")]
     assert printed("findings", "h", rows).splitlines() == [
@@ -256,6 +268,21 @@ def test_while_there_is_something_to_provision_that_is_next(printed, rows, then)
     assert printed("findings", "h", rows).splitlines()[-1] == (
         f"h  0 of {len(rows)} checks as expected; {then}"
     )
+
+
+@pytest.mark.parametrize(
+    ("actions", "then"),
+    [
+        ((Action.INSPECT, Action.REBOOT), "reboot the host, then inspect what is left"),
+        ((Action.RESET, Action.INSPECT, Action.REBOOT), "reboot the host, then inspect"),
+        ((Action.RESET, Action.INSPECT), "--gpu-reset --id=N, then inspect what is left"),
+        ((Action.RESTART, Action.INSPECT), "; inspect it: no command mends this"),
+        ((Action.RESET, Action.REBOOT), "; reboot the host"),
+    ],
+)
+def test_a_reset_or_a_reboot_comes_before_an_inspection(printed, actions, then):
+    rows = [finding(action) for action in actions]
+    assert then in printed("findings", "h", rows).splitlines()[-1]
 
 
 def test_the_cost_of_a_host(printed):

@@ -39,8 +39,12 @@ def test_islands_hold_whoever_can_be_reached():
     assert topology.islands(apart, ("PIX",)) == [[0, 2], [1]]
 
 
+def meaning(found):
+    return topology.meaning(found, range(len(found.links)))
+
+
 def says(found, *words):
-    return [any(word in sentence for sentence in topology.meaning(found)) for word in words]
+    return [any(word in sentence for sentence in meaning(found)) for word in words]
 
 
 def test_gpus_behind_switches_of_two_sockets():
@@ -71,16 +75,24 @@ def test_two_gpus_of_two_sockets():
     assert all(says(found, "within GPU 0 | GPU 1", "custom all-reduce is possible where"))
 
 
+def test_gpus_keep_their_numbers_and_those_there_are_counted():
+    found = matrix("X PIX SYS SYS", "PIX X SYS SYS", "SYS SYS X PIX", "SYS SYS PIX X")
+    said = topology.meaning(found, [0, 1, 3, 4])
+    assert "within GPU 0-1 | GPU 3-4" in said[0]
+    assert "beyond GPU 0-1 | GPU 3-4 it crosses sockets, as over all 4 GPUs" in said[1]
+    assert not any("over 8 GPUs" in sentence for sentence in said)
+
+
 def test_one_gpu_has_nothing_to_join():
-    assert topology.meaning(matrix("X")) == ["one GPU: nothing to join"]
+    assert meaning(matrix("X")) == ["one GPU: nothing to join"]
 
 
 @pytest.fixture
 def drawn():
-    def draw(found, width=120):
+    def draw(found, width=120, numbers=None, missing=()):
         console = Console(width=width, no_color=True)
         with console.capture() as caught:
-            console.print(drawing("h", found))
+            console.print(drawing("h", found, numbers or range(len(found.links)), missing))
         return caught.get().splitlines()
 
     return draw
@@ -103,6 +115,13 @@ def test_the_legend_has_the_words_that_occur(drawn):
     assert "SYS  the link between sockets" in text
     assert "PHB" not in text
     assert "→ tensor parallelism" in text
+
+
+def test_the_matrix_has_the_gpus_own_numbers_and_what_is_missing_below(drawn):
+    lines = drawn(NVLINK, numbers=[0, 2], missing=["GPU 1 is absent (slot 0000:07:00.0)"])
+    rows = [line.split("│")[0].strip() for line in lines if line.startswith("GPU ")]
+    assert rows == ["GPU 0", "GPU 2"]
+    assert "! GPU 1 is absent (slot 0000:07:00.0)" in lines
 
 
 def test_what_is_not_known_is_drawn_as_such(drawn):

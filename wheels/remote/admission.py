@@ -10,10 +10,11 @@ with what to do now:
   come, and a processor is idle, or had better be shared (`processors`).
 - What is reserved for a running one follows what was seen of it: more than its curve where it is
   above it, its peak for as long as that has not fallen, the rest alone once it has.
-- Live memory overrules curves. Where the reserved ones would outgrow the room, the youngest are
-  paused (SIGSTOP): they keep what they have and grow no further; they resume when they fit again.
-  The oldest is never paused. Where even that one can't go on, the youngest are killed, to be handed
-  in again as `retry` says; unless all fits as long as it goes as expected.
+- Live memory overrules curves, and so does the kernel's word that it is short. Where the reserved
+  ones would outgrow the room, the youngest are paused (SIGSTOP): they keep what they have and grow
+  no further; they resume when they fit again. The oldest is never paused. Where even that one can't
+  go on, the youngest are killed, to be handed in again as `retry` says; unless all fits as long as
+  it goes as expected.
 - A unit that is larger than the room runs alone, and that is said.
 """
 
@@ -43,6 +44,8 @@ SAME_PEAK = 0.7
 """A peak that was seen is the predicted one from this share of it on."""
 HEAVIER = 1.25
 """How much heavier than expected a unit is taken to be before it is taken to be faster."""
+NEAR = 0.8
+"""From this share of its peak on, a unit that is lighter than expected is taken to stay so."""
 RETRY = 1.1
 """How much more than what was seen of it a killed unit is expected to need."""
 
@@ -98,25 +101,31 @@ class Decision:
 
 
 def decide(
-    waiting: Sequence[Unit], running: Sequence[Running], room: Room, available: int | None
+    waiting: Sequence[Unit],
+    running: Sequence[Running],
+    room: Room,
+    available: int | None,
+    *,
+    pressed: bool = False,
 ) -> Decision:
     """What to do now with units whose names all differ.
 
     `available` are bytes that the host (MemAvailable, cgroups) could still give to the build; None
-    where the user declared the budget, which then alone counts.
+    where the user declared the budget, which then alone counts. While the host is `pressed`, it
+    gives them only by taking them from somebody: but for the oldest, nothing grows then.
     """
     running = [replace(one, elapsed=one.elapsed / room.pace) for one in running]
     used = sum(one.now for one in running)
     limit = room.budget if available is None else min(room.budget, used + max(available, 0))
     units = [*waiting, *(one.unit for one in running)]
     step = max((unit.curve.duration for unit in units), default=1.0) / STEPS or 1.0
-    ahead = _Ahead(limit, step, used)
+    ahead = _Ahead(min(limit, used) if pressed else limit, step, used)
 
     goes: list[Running] = []
     stays: list[Running] = []
     for one in sorted(running, key=_age):
         (goes if ahead.goes_on(one, first=not goes) else stays).append(one)
-    kill = _killed(goes, stays, ahead)
+    kill = _killed(goes, stays, ahead.soon() - limit)
     if kill and not goes[0].paused and _expected(running) <= limit:
         return Decision()
     start = [] if stays or kill else _started(waiting, goes, room, ahead)
@@ -125,7 +134,7 @@ def decide(
         pause=tuple(one.unit.name for one in stays if not one.paused and one not in kill),
         resume=tuple(one.unit.name for one in goes if one.paused and one not in kill),
         kill=tuple(one.unit.name for one in kill),
-        say=tuple(_said(start, kill, ahead)),
+        say=tuple(_said(start, kill, limit)),
     )
 
 
@@ -178,7 +187,7 @@ def _ratio(one: Running, place: float) -> float:
     """How much heavier than its curve a unit is, as far as it has come."""
     before = max(one.unit.curve.highest(0.0, place), 1)
     ratio = one.peak / before
-    if before < one.unit.curve.peak:
+    if before < NEAR * one.unit.curve.peak:
         return max(ratio, 1.0)  # its peak is still to come, and may yet be as expected
     return ratio
 
@@ -313,9 +322,8 @@ def _order(unit: Unit) -> tuple[float, int, str]:
     return (-unit.curve.duration, -unit.curve.peak, unit.name)
 
 
-def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) -> list[Running]:
-    """Youngest first, as many as must go for the oldest to stay within the limit right now."""
-    over = ahead.soon() - ahead.limit
+def _killed(goes: Sequence[Running], stays: Sequence[Running], over: float) -> list[Running]:
+    """Youngest first, as many as must go for the oldest to have so many bytes right now."""
     killed: list[Running] = []
     for one in reversed([*goes[1:], *stays]):
         if over <= 0:
@@ -325,10 +333,10 @@ def _killed(goes: Sequence[Running], stays: Sequence[Running], ahead: _Ahead) ->
     return killed
 
 
-def _said(start: Iterable[Unit], kill: Iterable[Running], ahead: _Ahead) -> Iterator[str]:
-    room = f"the {ahead.limit / GIB:.1f} GiB that there are"
+def _said(start: Iterable[Unit], kill: Iterable[Running], limit: int) -> Iterator[str]:
+    room = f"the {limit / GIB:.1f} GiB that there are"
     for unit in start:
-        if unit.curve.peak > ahead.limit:
+        if unit.curve.peak > limit:
             needs = f"{unit.name} is expected to need {unit.curve.peak / GIB:.1f} GiB"
             yield f"{needs}, more than {room}: it runs alone"
     for one in kill:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from provision.remote.collectors.memory import available
+from provision.remote.collectors.memory import available, pressure
 from provision.remote.command import ENV, Failed
 from provision.remote.lock import active, cancelled
 from wheels.remote import label, records, tree, trial
@@ -55,7 +55,7 @@ def main(path: str) -> int:
     """Carry out the order in a file; the exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        build(json.loads(Path(path).read_text()), Path(path).parent)
+        build(json.loads(Path(path).read_text(encoding="utf-8")), Path(path).parent)
     except Failed as failure:
         _write(f"{failure}\n")
         return 1
@@ -107,7 +107,7 @@ def build(order: dict[str, Any], folder: Path) -> None:
     }
     done = folder / "done"
     shutil.rmtree(done, ignore_errors=True)
-    (made / "report.json").write_text(json.dumps(report))
+    (made / "report.json").write_text(json.dumps(report), encoding="utf-8")
     made.rename(done)
     say({"event": "built", "wheel": wheels[0].name, "size": (done / wheels[0].name).stat().st_size})
 
@@ -116,7 +116,9 @@ def _compiler(order: Mapping[str, Any]) -> str:
     """What nvcc says it is; it is of the release that the recipe names. Raises Failed."""
     nvcc = f"{order['home']}/bin/nvcc"
     try:
-        said = subprocess.run([nvcc, "--version"], capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            [nvcc, "--version"], capture_output=True, encoding="utf-8", check=False
+        )
     except OSError as error:
         raise Failed(f"{nvcc} can't be run: {error.strerror}") from error
     found = re.search(r"\brelease (\d+\.\d+)", said.stdout)
@@ -134,7 +136,7 @@ def _environment(order: Mapping[str, Any]) -> str:
     said = subprocess.run(
         [order["python"], "-c", ASK, *order["pins"]],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         env=ENV,
         check=False,
     )
@@ -153,11 +155,11 @@ def _compile(order: Mapping[str, Any], folder: Path, source: Path, made: Path) -
     """Run the build with all its compilers at the gate. Raises Failed."""
     code = str(Path(__file__).parents[2])
     gate = folder / "nvcc"
-    gate.write_text(GATE.format(code=code))
+    gate.write_text(GATE.format(code=code), encoding="utf-8")
     gate.chmod(0o755)
     scratch = folder / "tmp"  # not /tmp, which may be memory
     scratch.mkdir(exist_ok=True)
-    server = Server(folder, order, available, say) if order["gate"] else None
+    server = Server(folder, order, available, pressure, say) if order["gate"] else None
     env = {
         **ENV,
         **order["env"],
@@ -196,7 +198,7 @@ def _watch(
     process: subprocess.Popen[bytes], server: Server | None, log: Path, forbidden: list[str]
 ) -> int:
     """Follow the build to its end, passing its output on. Raises Failed at a forbidden word."""
-    with log.open(errors="replace") as output:
+    with log.open(encoding="utf-8", errors="replace") as output:
         while True:
             ended = process.poll()
             for line in output:
@@ -217,7 +219,7 @@ def _watch(
 
 def _reason(log: Path, status: int) -> str:
     """The first error in the build's output, or its last line."""
-    lines = log.read_text(errors="replace").splitlines()
+    lines = log.read_text(errors="replace", encoding="utf-8").splitlines()
     told = [line.strip() for line in lines if "error" in line.lower() and "$" not in line]
     last = told[0] if told else (lines or ["it said nothing"])[-1].strip()
     return f"the build exits {status}: {last[:300]}"

@@ -113,7 +113,7 @@ def _compile(command: list[str], peer: socket.socket, words: IO[bytes]) -> dict[
 
 def _first_to_die() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_DIE))
+    Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_DIE), encoding="utf-8")
 
 
 def _say(words: IO[bytes], message: dict[str, object]) -> None:

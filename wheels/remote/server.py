@@ -34,6 +34,10 @@ PACED = 3
 SETTLED = 1.5
 """Seconds after the last arrival before anybody is let in: ninja starts all gates one by one, and
 who goes first is decided among all of them."""
+PRESSED = 10.0
+"""Percent of the last ten seconds without any progress for want of memory, from which no compiler
+but the oldest may grow. systemd-oomd ends whole groups from 60 on (oomd.conf(5)); pauses cost less.
+"""
 ATTEMPTS = 6
 """Of one unit, before the build gives up."""
 
@@ -79,10 +83,16 @@ class Server:
     """The gate of one build."""
 
     def __init__(
-        self, folder: Path, order: Mapping[str, Any], available: Callable[[], int], say: Say
+        self,
+        folder: Path,
+        order: Mapping[str, Any],
+        available: Callable[[], int],
+        pressure: Callable[[], float],
+        say: Say,
     ) -> None:
         self.room = Room(budget=order["budget"], cores=order["cores"])
-        self.available = None if order["declared"] else lambda: available() - order["reserve"]
+        self.declared, self.reserve = order["declared"], order["reserve"]
+        self.available, self.pressure = available, pressure
         self.known = {name: _unit(name, data) for name, data in order["units"].items()}
         self.guess = order["guess"]
         self.say = say
@@ -248,7 +258,8 @@ class Server:
             [unit for peer, unit in peers.values() if not peer.inside],
             [peer.running(unit) for peer, unit in peers.values() if peer.inside],
             self.room,
-            self.available() if self.available else None,
+            self._available(),
+            pressed=self._pressed(),
         )
         for names, number in (
             (decision.pause, signal.SIGSTOP),
@@ -263,9 +274,23 @@ class Server:
         for one in among:
             one.alone = one.alone and len(among) == 1
         for line in decision.say:
-            if line not in self.said:
-                self.said.add(line)
-                self.say({"event": "says", "line": line})
+            self._tell(line)
+
+    def _available(self) -> int | None:
+        """Bytes that the host could still give; where a budget was declared, that alone counts."""
+        return None if self.declared else self.available() - self.reserve
+
+    def _pressed(self) -> bool:
+        """Whether the host gives memory only by taking it from somebody who needs it."""
+        pressed = not self.declared and self.pressure() >= PRESSED
+        if pressed:
+            self._tell("the host is short of memory: only the oldest compiler may take more")
+        return pressed
+
+    def _tell(self, line: str) -> None:
+        if line not in self.said:
+            self.said.add(line)
+            self.say({"event": "says", "line": line})
 
     def _send(self, peers: list[Peer], number: signal.Signals) -> None:
         processes.send([one.session for one in peers if one.session is not None], number)

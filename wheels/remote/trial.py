@@ -154,7 +154,7 @@ def _python(
             env=env,
             cwd=scratch,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=timeout,
             check=False,
             stdin=subprocess.DEVNULL,

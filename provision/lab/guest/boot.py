@@ -55,14 +55,14 @@ def _overlay_proc(machine: dict[str, Any]) -> None:
     }
     for path, value in texts.items():
         source = RUN / path.name
-        source.write_text(f"{value}\n")
+        source.write_text(f"{value}\n", encoding="utf-8")
         _mount("--bind", str(source), str(path))
 
 
 def _kernel(machine: dict[str, Any]) -> str:
     """The chosen one, or the newest; a host that never booted runs what its description says."""
     if CHOSEN.exists():
-        chosen = CHOSEN.read_text().strip()
+        chosen = CHOSEN.read_text(encoding="utf-8").strip()
         CHOSEN.unlink()
         return chosen
     if BOOTED.exists():
@@ -130,12 +130,12 @@ def _device(
     (PCI / device["slot"]).symlink_to(folder)
     files |= {"numa_node": str(device["numa"]), "enable": "1", "revision": "0xa1"}
     for name, value in files.items():
-        (folder / name).write_text(f"{value}\n")
+        (folder / name).write_text(f"{value}\n", encoding="utf-8")
     (folder / "config").write_bytes(_config(files, acs=acs))
     if machine["iommu"] != "off" and GROUPS.is_dir():
         group = GROUPS / str(device["iommu_group"])
         (group / "devices").mkdir(parents=True, exist_ok=True)
-        (group / "type").write_text(f"{machine['iommu']}\n")
+        (group / "type").write_text(f"{machine['iommu']}\n", encoding="utf-8")
         (group / "devices" / device["slot"]).symlink_to(folder)
         (folder / "iommu_group").symlink_to(group)
 

@@ -117,22 +117,26 @@ def _build(name: str, version: str, kernel: str, *, required: bool = False) -> i
             "kernel headers for this kernel do not seem to be installed.\n"
         )
         return 0
-    licence = (Path("/usr/src") / f"{name}-{version}" / "license").read_text().strip()
+    licence = (
+        (Path("/usr/src") / f"{name}-{version}" / "license").read_text(encoding="utf-8").strip()
+    )
     if FAILS.exists():
         return _fail(name, version, kernel)
     if SLOW.exists():
-        time.sleep(float(SLOW.read_text()))
+        time.sleep(float(SLOW.read_text(encoding="utf-8")))
     text = state.module_text(version, licence, kernel)
     if state.hardware()["secure_boot"] != "unsupported":
         text += f"signer={mok.SUBJECT}\nsig_key={mok.own()}\n"
     kept = TREE / name / version / kernel / ARCHITECTURE
     for folder in (kept / "module", kept / "log"):
         folder.mkdir(parents=True, exist_ok=True)
-    (kept / "module" / f"{name}.ko").write_text(text)
-    (kept / "log/make.log").write_text(f"simulated build of {name}/{version} for {kernel}\n")
+    (kept / "module" / f"{name}.ko").write_text(text, encoding="utf-8")
+    (kept / "log/make.log").write_text(
+        f"simulated build of {name}/{version} for {kernel}\n", encoding="utf-8"
+    )
     target = _installed(name, kernel)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
+    target.write_text(text, encoding="utf-8")
     sys.stdout.write(f"{name}/{version}: installed for {kernel} ({ARCHITECTURE})\n")
     return 0
 
@@ -140,7 +144,7 @@ def _build(name: str, version: str, kernel: str, *, required: bool = False) -> i
 def _fail(name: str, version: str, kernel: str) -> int:
     log = TREE / name / version / "build/make.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    complaint = FAILS.read_text().strip() or COMPLAINT
+    complaint = FAILS.read_text(encoding="utf-8").strip() or COMPLAINT
     source = f"/var/lib/dkms/{name}/{version}/build/{name}/nv.c"
     headers = f"/usr/src/linux-headers-{kernel}"
     log.write_text(
@@ -151,7 +155,8 @@ def _fail(name: str, version: str, kernel: str) -> int:
         f"{source}:181:5: {complaint}\n"
         f"make[2]: *** [scripts/Makefile.build:243: {source.removesuffix('c')}o] Error 1\n"
         f"make[1]: *** [Makefile:1936: {log.parent}] Error 2\n"
-        f"make[1]: Leaving directory '{headers}'\nmake: *** [Makefile:115: modules] Error 2\n"
+        f"make[1]: Leaving directory '{headers}'\nmake: *** [Makefile:115: modules] Error 2\n",
+        encoding="utf-8",
     )
     sys.stderr.write(
         f"Error! Bad return status for module build on kernel: {kernel} ({ARCHITECTURE})\n"

@@ -40,13 +40,15 @@ def generate(kernel: str) -> None:
         for name in IN_TREE
         if lists[name] and not state.blacklisted(name)
     ]
-    image(kernel).write_text("simulated initramfs\n" + "".join(f"{path}\n" for path in held))
+    image(kernel).write_text(
+        "simulated initramfs\n" + "".join(f"{path}\n" for path in held), encoding="utf-8"
+    )
 
 
 def _list(paths: list[str]) -> int:
     for path in paths:
         try:
-            lines = Path(path).read_text().splitlines()
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
         except OSError as error:
             sys.stderr.write(f"lsinitramfs: {error}\n")
             return 1

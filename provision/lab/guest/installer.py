@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
 def _install(version: str, licence: str, argv: list[str]) -> None:
     _uninstall()
     kernel = state.running_kernel()
-    program = Path(argv[0]).read_text()
+    program = Path(argv[0]).read_text(encoding="utf-8")
     module = state.installer_module(kernel)
     texts = {
         Path("/usr/bin/nvidia-smi"): program.replace("guest.installer", "guest.smi"),
@@ -60,13 +60,13 @@ def _install(version: str, licence: str, argv: list[str]) -> None:
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o755)
     for path, target in links.items():
         path.unlink(missing_ok=True)
         path.symlink_to(target)
     LIST.parent.mkdir(parents=True, exist_ok=True)
-    LIST.write_text("".join(f"{path}\n" for path in (*texts, *links)))
+    LIST.write_text("".join(f"{path}\n" for path in (*texts, *links)), encoding="utf-8")
     LOG.write_text(
         f"nvidia-installer log file '{LOG}'\ncreation time: {time.ctime()}\n"
         f"installer version: {version}\n\nnvidia-installer command line:\n"
@@ -74,12 +74,13 @@ def _install(version: str, licence: str, argv: list[str]) -> None:
         + "\nUsing built-in stream user interface\n"
         f"-> Installing NVIDIA driver version {version}.\n"
         "-> Installation of the kernel module for the NVIDIA Accelerated Graphics Driver (version "
-        f"{version}) is now complete. (simulated)\n"
+        f"{version}) is now complete. (simulated)\n",
+        encoding="utf-8",
     )
 
 
 def _uninstall() -> int:
-    for line in LIST.read_text().splitlines() if LIST.exists() else []:
+    for line in LIST.read_text(encoding="utf-8").splitlines() if LIST.exists() else []:
         Path(line).unlink(missing_ok=True)
     LIST.unlink(missing_ok=True)
     return 0

@@ -130,7 +130,7 @@ def _appear(name: str, fields: dict[str, str]) -> None:
     values = {"initstate": "live", "refcnt": "0", "taint": "OE" if fields else ""}
     values |= {key: fields[key] for key in ("version", "srcversion") if key in fields}
     for key, value in values.items():
-        (folder / key).write_text(f"{value}\n")
+        (folder / key).write_text(f"{value}\n", encoding="utf-8")
     for driver in _bound(name):
         driver.symlink_to(f"/sys/bus/pci/drivers/{name}")
     make_nodes(name)
@@ -149,7 +149,8 @@ def _drive(fields: dict[str, str]) -> None:
     state.DRIVER.mkdir(parents=True)
     (state.DRIVER / "version").write_text(
         f"NVRM version: {title}  {fields['version']}  Release Build  (simulated)\n"
-        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n"
+        "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14) \n",
+        encoding="utf-8",
     )
     name = (state.hardware()["model"] or {}).get("name", "")
     for number, gpu in enumerate(state.visible_gpus()):
@@ -158,5 +159,6 @@ def _drive(fields: dict[str, str]) -> None:
         (folder / "information").write_text(
             f"Model: \t\t {name}\nIRQ:   \t\t {100 + number}\nGPU UUID: \t {gpu['uuid']}\n"
             f"Bus Location: \t {gpu['slot']}\nDevice Minor: \t {number}\nGPU Firmware: \t "
-            f"{fields['version']}\n"
+            f"{fields['version']}\n",
+            encoding="utf-8",
         )

@@ -15,7 +15,7 @@ SUBJECT = "DKMS module signing key"
 
 def paths() -> tuple[Path, Path]:
     """Private and public key, where the distribution's DKMS keeps them."""
-    if "\nID=ubuntu\n" in Path("/etc/os-release").read_text():
+    if "\nID=ubuntu\n" in Path("/etc/os-release").read_text(encoding="utf-8"):
         folder = Path("/var/lib/shim-signed/mok")
         return folder / "MOK.priv", folder / "MOK.der"
     return Path("/var/lib/dkms/mok.key"), Path("/var/lib/dkms/mok.pub")
@@ -26,10 +26,11 @@ def own() -> str:
     private, public = paths()
     if not public.exists():
         private.parent.mkdir(parents=True, exist_ok=True)
-        private.write_text("simulated private key\n")
+        private.write_text("simulated private key\n", encoding="utf-8")
         private.chmod(0o600)
-        host = Path("/etc/machine-id").read_text() + Path("/etc/hostname").read_text()
-        public.write_text(f"simulated certificate\nCN={SUBJECT}\n{host}")
+        names = (Path("/etc/machine-id"), Path("/etc/hostname"))
+        host = "".join(name.read_text(encoding="utf-8") for name in names)
+        public.write_text(f"simulated certificate\nCN={SUBJECT}\n{host}", encoding="utf-8")
     return fingerprint(public)
 
 
@@ -41,7 +42,7 @@ def fingerprint(certificate: Path) -> str:
 
 def enrolled() -> list[str]:
     """Fingerprints that the firmware trusts beside the distribution's own."""
-    return ENROLLED.read_text().split() if ENROLLED.exists() else []
+    return ENROLLED.read_text(encoding="utf-8").split() if ENROLLED.exists() else []
 
 
 def enrol_at_first_boot() -> None:
@@ -49,4 +50,4 @@ def enrol_at_first_boot() -> None:
     if state.hardware()["mok_enrolled"] and not ENROLLED.exists():
         key = own()
         ENROLLED.parent.mkdir(parents=True, exist_ok=True)
-        ENROLLED.write_text(f"{key}\n")
+        ENROLLED.write_text(f"{key}\n", encoding="utf-8")

@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
 
 
 def _read(folder: Path, name: str) -> str:
-    return (folder / name).read_text().strip()
+    return (folder / name).read_text(encoding="utf-8").strip()
 
 
 def _hex(folder: Path, name: str) -> str:

@@ -21,13 +21,13 @@ DEPENDENTS = ("nvidia_uvm", "nvidia_modeset", "nvidia_drm")
 
 def hardware() -> dict[str, Any]:
     """The description of this host's simulated hardware."""
-    data: dict[str, Any] = json.loads(HARDWARE.read_text())
+    data: dict[str, Any] = json.loads(HARDWARE.read_text(encoding="utf-8"))
     return data
 
 
 def running_kernel() -> str:
     """The simulated kernel; uname would name the machine's."""
-    return OSRELEASE.read_text().strip()
+    return OSRELEASE.read_text(encoding="utf-8").strip()
 
 
 def version_key(version: str) -> list[tuple[int, str]]:
@@ -72,7 +72,9 @@ def module_text(version: str, licence: str, kernel: str) -> str:
 
 def module_info(path: Path) -> dict[str, str]:
     """The fields of a built module file."""
-    fields = (line.partition("=") for line in path.read_text().splitlines() if "=" in line)
+    fields = (
+        line.partition("=") for line in path.read_text(encoding="utf-8").splitlines() if "=" in line
+    )
     return {key: value for key, _, value in fields}
 
 
@@ -84,7 +86,7 @@ def loaded() -> list[str]:
 def driver_version() -> str | None:
     """The version of the loaded nvidia module, None when it isn't loaded."""
     path = MODULES / "nvidia/version"
-    return path.read_text().strip() if path.exists() else None
+    return path.read_text(encoding="utf-8").strip() if path.exists() else None
 
 
 def library_version() -> str | None:
@@ -97,7 +99,7 @@ def visible_gpus() -> list[dict[str, Any]]:
     """The GPUs that the loaded module drives: none under the wrong flavour."""
     machine = hardware()
     banner = DRIVER / "version"
-    proprietary = banner.exists() and " Open " not in banner.read_text()
+    proprietary = banner.exists() and " Open " not in banner.read_text(encoding="utf-8")
     if not machine["gpus"] or (machine["model"]["open_module_only"] and proprietary):
         return []
     there = [gpu for gpu in on_the_bus() if not gpu["faults"]["silent"]]
@@ -134,7 +136,7 @@ def modprobe_lines() -> Iterator[tuple[str, list[str]]]:
     """Directive and words of every modprobe configuration line."""
     for folder in ("/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d"):
         for path in sorted(Path(folder).glob("*.conf")):
-            for line in path.read_text().splitlines():
+            for line in path.read_text(encoding="utf-8").splitlines():
                 words = line.partition("#")[0].split()
                 if words:
                     yield words[0], words[1:]

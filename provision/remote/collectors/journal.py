@@ -12,4 +12,4 @@ NAME = "journal"
 
 
 def collect(_query: Query) -> dict[str, Any]:
-    return {"last": last_run(), "failed": failed(BOOT_ID.read_text().strip())}
+    return {"last": last_run(), "failed": failed(BOOT_ID.read_text(encoding="utf-8").strip())}

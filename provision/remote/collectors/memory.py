@@ -46,6 +46,29 @@ def available() -> int:
     return min([sizes["available"], *headrooms(paths, read, sizes["total"])])
 
 
+def pressure() -> float:
+    """How much of the last ten seconds nothing went on for want of memory, in percent.
+
+    The worst of the machine and of the cgroups above; 0 where the kernel does not tell.
+    """
+    paths = pressure_files(need("/proc/self/cgroup"), need("/proc/self/mountinfo"))
+    return stalled(["/proc/pressure/memory", *paths], read)
+
+
+def pressure_files(cgroup: str, mountinfo: str) -> list[str]:
+    """Files that tell of it for this process' own group and all above; v1 has none."""
+    groups = _groups("memory", cgroup, mountinfo)
+    return [f"{directory}/memory.pressure" for kind, directory in groups if kind == "cgroup2"]
+
+
+def stalled(paths: list[str], reader: Reader) -> float:
+    """The greatest share of time, in percent, in which all processes stood still ("full")."""
+    found = [
+        re.search(r"^full avg10=([0-9.]+) ", reader(path) or "", re.MULTILINE) for path in paths
+    ]
+    return max((float(match[1]) for match in found if match), default=0.0)
+
+
 def parse_meminfo(text: str) -> dict[str, int]:
     """Bytes, from the kibibytes of /proc/meminfo."""
     found = dict(re.findall(r"^(MemTotal|MemAvailable): +(\d+) kB$", text, re.MULTILINE))
