@@ -234,13 +234,13 @@ def facts(_, host=None, group=None, json=False):
 def lock(_, stack="", environment="", recipe="", upgrade=None, check=False, json=False):
     """Lock environments: every version with its hashes, from the stack's requirements."""
     from provision.commands import lock as locking
-    from wheels.commands import lock_recipe
+    from wheels.commands import hold_recipes, lock_recipe
 
     if recipe:
-        end(lock_recipe(recipe, check=check))
+        end(lock_recipe(recipe, check=check, json=json))
         return
-    code = locking.lock(stack, environment, upgrade or (), check=check, json=json)
-    end(code or (lock_recipe("", check=True) if check and not stack else 0))
+    more = {"recipes": hold_recipes} if check and not stack else {}
+    end(locking.lock(stack, environment, upgrade or (), check=check, json=json, more=more))
 
 
 @task(
@@ -379,28 +379,35 @@ def list_(_, json=False):
     end(commands.listed(json=json))
 
 
-@task(name="verify")
-def verify_wheels(_):
+@task(name="verify", auto_shortflags=False, help={"json": HELP["json"]})
+def verify_wheels(_, json=False):
     """Hold every built wheel to its manifest; exit 3 when one is damaged or gone."""
     from wheels import commands
 
-    end(commands.verify())
+    end(commands.verify(json=json))
 
 
-@task(auto_shortflags=False, help={"plan": "show what would be removed"})
-def prune(_, plan=False):
-    """Remove built wheels that no stack's lock takes any more."""
+@task(
+    auto_shortflags=False,
+    help={
+        "plan": "show what would be removed",
+        "yes": "remove it without asking",
+        "json": HELP["json"],
+    },
+)
+def prune(_, plan=False, yes=False, json=False):
+    """Remove built wheels that no stack's lock takes, after showing them and asking."""
     from wheels import commands
 
-    end(commands.prune(plan=plan))
+    end(commands.prune(plan=plan, yes=yes, json=json))
 
 
-@hosts_task()
-def push(_, host=None, group=None):
+@hosts_task("json")
+def push(_, host=None, group=None, json=False):
     """Copy built wheels to the hosts whose stacks want them, each once."""
     from wheels import commands
 
-    end(commands.push(host or (), group or ()))
+    end(commands.push(host or (), group or (), json=json))
 
 
 namespace = Collection(

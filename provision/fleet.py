@@ -41,7 +41,7 @@ def each(
     except ProvisionError as error:
         report.error(error)
         if found is not None:
-            found.update(_failure(error))
+            found.update(failure(error))
         return error.exit_code
     pool = ThreadPoolExecutor(max_workers=AT_A_TIME)
     begun = [pool.submit(_one, report, do, host) for host in chosen]
@@ -51,7 +51,7 @@ def each(
             report.error(outcome.error)
             if found is not None:
                 before = found.get(outcome.host, {})
-                found[outcome.host] = {**before, **_failure(outcome.error)}
+                found[outcome.host] = {**before, **failure(outcome.error)}
     if found is not None:  # in the order asked, whoever was done first
         found.update({host.name: found.pop(host.name) for host in chosen if host.name in found})
     if len(outcomes) > 1:
@@ -60,7 +60,8 @@ def each(
     return next((code for code in SEVERITY if code in codes), DONE)
 
 
-def _failure(error: ProvisionError) -> dict[str, str]:
+def failure(error: ProvisionError) -> dict[str, str]:
+    """An error as JSON has it."""
     return {"error": error.what, "hint": error.hint}
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 from provision import marked_yaml
 from provision.errors import UsageError, dotted, shown
 from provision.marked_yaml import Lines
+from provision.mistakes import Mistake, first, unknown_field
 from provision.stack import Public, Repository
 
 FILE = Path(__file__).parent.parent / "inventory.yaml"
@@ -210,11 +211,8 @@ def parse(text: str, file: str, folder: Path | None = None) -> Inventory:
         raise UsageError(f"{file}:{lines[('defaults',)]}: defaults: expected a mapping")
     for setting in defaults:
         if setting not in Host.model_fields or setting in OWN:
-            raise UsageError(
-                f"{file}:{lines[('defaults', setting)]}: "
-                f"{dotted(('defaults', setting))}: unknown field",
-                hint=f"fields there: {_fields(('hosts', ''))}",
-            )
+            there = [field for field in Host.model_fields if field not in OWN]
+            raise _told(unknown_field(("defaults", setting), there), file, lines)
     hosts: dict[str, Any] = {}
     for name, given in data["hosts"].items():
         where = f"{file}:{lines[('hosts', str(name))]}"
@@ -240,7 +238,7 @@ def parse(text: str, file: str, folder: Path | None = None) -> Inventory:
     try:
         inventory = Inventory.model_validate({**data, "hosts": hosts, "file": file})
     except ValidationError as error:
-        raise _explained(error, file, lines) from error
+        raise _told(first(error, Inventory, {*OWN, "file"}), file, lines) from error
     _check_names(inventory, file, lines)
     return inventory
 
@@ -271,26 +269,5 @@ def _check_names(inventory: Inventory, file: str, lines: Lines) -> None:
             )
 
 
-def _explained(error: ValidationError, file: str, lines: Lines) -> UsageError:
-    every = error.errors()
-    # A misspelt field is also a missing one: the former says more.
-    first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])
-    path = tuple(part for part in first["loc"] if part != "[key]")
-    at = f"{file}:{lines[path]}: {dotted(path)}"
-    if first["type"] == "extra_forbidden":
-        return UsageError(f"{at}: unknown field", hint=f"fields there: {_fields(path)}")
-    got = f", got {shown(first['input'])}" if first["type"] != "missing" else ""
-    return UsageError(f"{at}: {first['msg']}{got}")
-
-
-def _fields(path: tuple[Any, ...]) -> str:
-    model: type[BaseModel] = Inventory
-    if path[0] == "hosts":
-        nested: dict[Any, type[BaseModel]] = {
-            "gpus": Gpus,
-            "lab": Lab,
-            "repository": Repository,
-            "site": Site,
-        }
-        model = nested.get(path[2], Host) if len(path) > 3 else Host
-    return ", ".join(name for name in model.model_fields if name not in ("name", "where", "file"))
+def _told(mistake: Mistake, file: str, lines: Lines) -> UsageError:
+    return UsageError(f"{file}:{lines[mistake.path]}: {mistake}", hint=mistake.hint)

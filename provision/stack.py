@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +16,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version as PythonVersion
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from provision import tables
-from provision.errors import UsageError, dotted, shown
+from provision import mistakes, tables
+from provision.errors import UsageError, dotted
 from provision.locking import text as lock_text
 
 FOLDER = Path(__file__).parent / "stacks"
@@ -291,7 +292,7 @@ def load(name: str) -> Stack:
     stacks = {*names(), UV_FILE.stem}
     others = [path.stem for path in FOLDER.glob("*.toml") if path.stem not in stacks]
     table = validated(System, tables.whole(system, others, "system file"), system.name)
-    found = validated(Stack, {**data, "name": name, "system": table}, path.name)
+    found = validated(Stack, {**data, "name": name, "system": table}, path.name, own={"name"})
     for release in found.toolkits:
         if release not in table.toolkit:
             known = ", ".join(table.toolkit)
@@ -304,14 +305,16 @@ def load_uv() -> Uv:
     return validated(Uv, tables.read(UV_FILE), UV_FILE.name)
 
 
-def validated(model: type[T], data: dict[str, Any], file: str) -> T:
-    """Build a model; raises UsageError with file, field, what was found and expected."""
+def validated(model: type[T], data: dict[str, Any], file: str, *, own: Collection[str] = ()) -> T:
+    """Build a model; raises UsageError with file, field, what was found and expected.
+
+    `own`: fields that are not the file's to say.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = f"{file}: {dotted(first['loc'])}" if first["loc"] else file
-        raise UsageError(f"{place}: {first['msg']}, got {shown(first['input'])}") from error
+        mistake = mistakes.first(error, model, own)
+        raise UsageError(f"{file}: {mistake}", hint=mistake.hint) from error
 
 
 def lock_file(stack: str, environment: str) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
 from pydantic import ValidationError
 
 from provision import engine, wheelhouse, wire
@@ -95,10 +96,30 @@ def archs(
     """The compute capabilities that the wheel is for → whose GPUs they are.
 
     The recipe's own, else those of all hosts whose stack wants the wheel, and of the build host.
-    Raises UsageError where nobody says any.
+    Raises UsageError where nobody says any, and for one that its toolkit does not compile for.
     """
-    if recipe.archs:
-        return dict.fromkeys(recipe.archs, "the recipe's")
+    found = dict.fromkeys(recipe.archs, "the recipe's") or _fleet(recipe, inventory, target, seen)
+    table = lock.stack_of(recipe).system.architecture
+    release = recipe.toolkit.release
+    for arch, whose in found.items():
+        if arch not in table:
+            raise UsageError(
+                f"{recipe.name}.toml: archs: no GPU of compute capability {arch!r} is known",
+                hint=f"known: {', '.join(table)}; another one goes into the stack's system file",
+            )
+        if Version(release) < Version(table[arch].cuda):
+            raise UsageError(
+                f"{recipe.name}.toml: toolkit.release: CUDA {release} does not compile for {arch} "
+                f"({whose}), which is known from CUDA {table[arch].cuda} on",
+                hint="give the recipe a later toolkit, or `archs` that this one knows",
+            )
+    return found
+
+
+def _fleet(
+    recipe: Recipe, inventory: Inventory, target: Target, seen: engine.Look
+) -> dict[str, str]:
+    """What the GPUs are of all hosts whose stack wants the wheel, and of the build host."""
     found: dict[str, list[str]] = {}
     for name, capability in compatibility.gpus(target.want, seen.facts).items():
         if capability:

@@ -21,7 +21,7 @@ from provision.errors import (
     ProvisionError,
     UsageError,
 )
-from provision.fleet import each
+from provision.fleet import each, failure
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
@@ -133,36 +133,50 @@ def _bytes(text: str) -> int | None:
     return round(size * (2**30 if match[2].lower() == "gib" else 2**20))
 
 
-def lock_recipe(name: str, *, check: bool) -> int:
-    """Lock a recipe's build environment, or hold the lock to the recipe; '' for all recipes."""
-    report = Report()
-    code = DONE
+def lock_recipe(name: str, *, check: bool, json: bool) -> int:
+    """Lock a recipe's build environment, or hold the lock to the recipe."""
+    report = Report(json=json)
     try:
-        names = [name] if name else recipe.names()
-        for one in map(recipe.load, names):
-            if one.build.interpreter:
-                continue
-            where = f"recipe {one.name}"
-            if check:
-                rows = lock.check(one)
-                for row in rows:
-                    report.say(where, f"out of date: {row.field}: {row.reason}", "red")
-                if rows:
-                    report.say(where, f"mend it: invoke lock --recipe {one.name}")
-                    code = DIFFERENCES
-                else:
-                    report.say(where, "locked as it asks", "green")
-                continue
-            changed = lock.make(one, functools.partial(report.say, where, style="dim"))
-            what = f"{lock.file(one).name} is written" if changed else "nothing to do"
-            report.say(where, what, "green")
-    except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        found, code = _lock(report, name, check=check)
     except KeyboardInterrupt:
         report.error(ProvisionError("interrupted", hint="the lock at hand is as it was"))
         return INTERRUPTED
+    if json:
+        report.data({"recipes": {name: found}})
     return code
+
+
+def hold_recipes(report: Report) -> tuple[dict[str, Any], int]:
+    """Hold the lock of every recipe to it: what is wrong, and the exit code."""
+    rows = {name: _lock(report, name, check=True) for name in recipe.names()}
+    code = next((code for _, code in rows.values() if code), DONE)
+    return {name: found for name, (found, _) in rows.items()}, code
+
+
+def _lock(report: Report, name: str, *, check: bool) -> tuple[dict[str, Any], int]:
+    say = functools.partial(report.say, f"recipe {name}")
+    try:
+        one = recipe.load(name)
+        if one.build.interpreter:
+            say(f"nothing to lock: it is built in {one.build.interpreter} of the build host")
+            return {"stale": []} if check else {"written": False}, DONE
+        if not check:
+            changed = lock.make(one, functools.partial(say, style="dim"))
+            what = f"{lock.file(one).name} is written" if changed else "nothing to do"
+            say(what, "green")
+            return {"written": changed}, DONE
+        rows = lock.check(one)
+    except ProvisionError as error:
+        report.error(error)
+        return failure(error), error.exit_code
+    for row in rows:
+        say(f"out of date: {row.field}: {row.reason}", "red")
+    if rows:
+        say(f"mend it: invoke lock --recipe {name}")
+    else:
+        say("locked as it asks", "green")
+    data = [{"field": row.field, "reason": row.reason} for row in rows]
+    return {"stale": data}, DIFFERENCES if rows else DONE
 
 
 def listed(*, json: bool) -> int:
@@ -185,22 +199,27 @@ def listed(*, json: bool) -> int:
     return DONE
 
 
-def verify() -> int:
+def verify(*, json: bool) -> int:
     """Hold every wheel to its manifest."""
-    report = Report()
+    report = Report(json=json)
+    found: dict[str, Any] = {}
     code = DONE
     try:
         wheels = wheelhouse.load()
         for one in wheels:
+            found[one.file] = {"sha256": one.sha256}
             try:
                 wheelhouse.content(wheels, one.sha256)
                 report.say(one.file, "as its manifest says", "green")
             except ProvisionError as error:
                 report.error(error)
+                found[one.file] |= failure(error)
                 code = DIFFERENCES
     except ProvisionError as error:
         report.error(error)
-        return error.exit_code
+        found, code = failure(error), error.exit_code
+    if json:
+        report.data(found)
     return code
 
 
@@ -221,40 +240,83 @@ def draw(wheel: str, output: Path | None) -> int:
     return DONE
 
 
-def prune(*, plan: bool) -> int:
-    """Remove wheels that no stack's lock takes any more, with what stands beside them."""
-    report = Report()
+def prune(*, plan: bool, yes: bool, json: bool) -> int:
+    """Remove wheels that no stack's lock takes, with what stands beside them.
+
+    They are shown first; unless `yes` says so, the user is asked.
+    """
+    report = Report(json=json)
+    found: dict[str, Any] = {}
+    code = DONE
     try:
         wheels = wheelhouse.load()
         kept = wheelhouse.wanted(wheels)
+        gone = [one for one in wheels if one not in kept]
+        found = {"unwanted": [one.file for one in gone], "removed": []}
+        for one in gone:
+            said = f"{one.size / 1e6:.1f} MB: no stack's lock takes it"
+            report.say(one.file, f"would go, {said}", "yellow")
+        if not gone:
+            report.say(
+                "wheelhouse", "nothing to do: every wheel is one that a stack takes", "green"
+            )
+        elif not plan and (yes or _agreed(report)):
+            for one in gone:
+                _remove(one)
+                found["removed"].append(one.file)
+                report.say(one.file, "removed", "yellow")
+            index.write(wheelhouse.FOLDER)
     except ProvisionError as error:
         report.error(error)
-        return error.exit_code
-    for one in wheels:
-        if one in kept:
-            continue
-        report.say(one.file, "would go" if plan else "removed", "yellow")
-        if not plan:
-            for path in wheelhouse.FOLDER.glob(f"{one.file}*"):
-                path.unlink()
-    if not plan and wheels:
-        index.write(wheelhouse.FOLDER)
-    return DONE
+        found, code = found | failure(error), error.exit_code
+    if json:
+        report.data(found)
+    return code
 
 
-def push(hosts: Sequence[str], groups: Sequence[str]) -> int:
+def _remove(wheel: Manifest) -> None:
+    """Remove a wheel and what stands beside it. Raises ProvisionError where that can't be."""
+    for path in wheelhouse.FOLDER.glob(f"{wheel.file}*"):
+        try:
+            path.unlink()
+        except OSError as error:
+            raise ProvisionError(f"{path}: can't be removed: {error.strerror}") from error
+
+
+def _agreed(report: Report) -> bool:
+    """Whether the user wants it. Raises UsageError where nobody can be asked."""
+    try:
+        return report.ask("remove them? [y]es or [n]o: [n] ").strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        return False
+    except EOFError as error:
+        raise UsageError(
+            "nobody is here to be asked whether they shall go; nothing was removed",
+            hint="--yes removes them, --plan only shows them",
+        ) from error
+
+
+def push(hosts: Sequence[str], groups: Sequence[str], *, json: bool) -> int:
     """Copy the wheels that hosts' stacks want to the hosts, each once, by hash."""
-    report = Report()
+    report = Report(json=json)
+    found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
         ready = get_ready(host, report, compared=False)
         wheels = wheelhouse.wanted(ready.want.wheelhouse, [host.stack])
         lacking = set(wire.lacking(ready.transport, [one.sha256 for one in wheels]))
+        done = found[host.name] = {"copied": [], "there": []}
         for one in wheels:
             if one.sha256 in lacking:
                 wire.put(ready.transport, one.sha256, wheelhouse.content(wheels, one.sha256))
-            said = "copied" if one.sha256 in lacking else "there already"
+            name, said = (
+                ("copied", "copied") if one.sha256 in lacking else ("there", "there already")
+            )
+            done[name].append(one.file)
             report.say(host.name, f"{one.file}: {said}")
         return DONE
 
-    return each(report, hosts, groups, do)
+    code = each(report, hosts, groups, do, found)
+    if json:
+        report.data(found)
+    return code

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 from wheels.profile import Prediction, Profile, predict
 from wheels.recipe import ENVIRONMENT, Recipe, label
 from wheels.remote.admission import Room, Unit
+from wheels.remote.label import EPOCH
 from wheels.schedule import Schedule, exact, simulate, static_jobs
 
 ROOT = f"/var/lib/{TOOL}/builds"
@@ -310,6 +312,9 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
         "home": recipe.toolkit.home.replace(ENVIRONMENT, site_packages),
         "links": dict(recipe.toolkit.links),
         "env": {
+            "SOURCE_DATE_EPOCH": str(
+                timegm(EPOCH)
+            ),  # else the wheel's files tell when it was built
             **{name: text.replace(ENVIRONMENT, site_packages) for name, text in build.env.items()},
             build.label: version,
             build.archs.variable: build.archs.text(tuple(told.archs)),

@@ -93,6 +93,11 @@ class Prediction:
     """A clause: 'measured with nvcc 13.1', 'as flash_fwd_…', 'a guess, …'."""
 
 
+def names() -> list[str]:
+    """The profiles there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
 def load(recipe: str) -> Profile | None:
     """Read `recipes/profiles/RECIPE.json`; None where there is none, UsageError where it is bad."""
     path = FOLDER / f"{recipe}.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from packaging.version import Version as PythonVersion
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from provision.errors import UsageError
 from provision.stack import (
@@ -22,11 +22,20 @@ from provision.stack import (
     validated,
 )
 from provision.tables import whole
+from wheels import profile
 
 FOLDER = Path(__file__).parent / "recipes"
 Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
-Capability = Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")]
-"""Of GPUs, such as '12.0'."""
+
+
+def _capability(text: str) -> str:
+    if not re.fullmatch(r"[0-9]{1,2}\.[0-9]", text, re.ASCII):
+        raise ValueError("expected a compute capability such as '12.0'")
+    return text
+
+
+Capability = Annotated[str, AfterValidator(_capability)]
+"""Of GPUs."""
 DistributionName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 """Normalised (PEP 503)."""
 File = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -138,7 +147,10 @@ class Recipe(Table):
     threads: int = Field(default=1, ge=1, le=16)
     """Archs that one compiler works on at a time; each takes the memory of a whole unit."""
     profile: File
-    """What is known of its units' memory and time: recipes/profiles/NAME.json."""
+    """What is known of its units' memory and time: recipes/profiles/NAME.json.
+
+    One of those there are; of what nobody has measured yet the recipe's own name, for its first
+    build to write."""
     source: Source
     toolkit: Toolkit
     build: Build
@@ -162,7 +174,14 @@ def load(name: str) -> Recipe:
             hint=f"did you mean {near[0]}?" if near else f"recipes there: {', '.join(names())}",
         )
     data = whole(FOLDER / f"{name}.toml", names(), "recipe")
-    return validated(Recipe, {**data, "name": name}, f"{name}.toml")
+    one = validated(Recipe, {**data, "name": name}, f"{name}.toml", own={"name"})
+    if one.profile not in (name, *profile.names()):
+        raise UsageError(
+            f"{name}.toml: profile: there is no {one.profile!r} in wheels/recipes/profiles",
+            hint=f"profiles there: {', '.join(profile.names()) or 'none'}; a recipe that was never "
+            f"built names its own, {name!r}, which its first build writes",
+        )
+    return one
 
 
 def label(recipe: Recipe, versions: dict[str, str]) -> str:

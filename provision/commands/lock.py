@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -22,8 +22,23 @@ Lock = tuple[Stack, str]
 """A stack and the name of one of its environments."""
 
 
-def lock(stack: str, environment: str, upgrade: Sequence[str], *, check: bool, json: bool) -> int:
-    """Make the locks of one stack or all, or with `check` only hold them to their stacks."""
+More = Callable[[Report], tuple[dict[str, Any], int]]
+"""Looks at other locks: says what is wrong with them, and gives that as data and an exit code."""
+
+
+def lock(
+    stack: str,
+    environment: str,
+    upgrade: Sequence[str],
+    *,
+    check: bool,
+    json: bool,
+    more: Mapping[str, More] | None = None,
+) -> int:
+    """Make the locks of one stack or all, or with `check` only hold them to their stacks.
+
+    `more`: what else is looked at then, by its name in the data.
+    """
     report = Report(json=json)
     found: dict[str, dict[str, Any]] = {}
     code = DONE
@@ -42,6 +57,9 @@ def lock(stack: str, environment: str, upgrade: Sequence[str], *, check: bool, j
                 report.error(error)
                 entry[name] = {"error": error.what, "hint": error.hint}
                 ended = error.exit_code
+            code = code or ended
+        for name, look in (more or {}).items():
+            found[name], ended = look(report)
             code = code or ended
     except ProvisionError as error:
         report.error(error)

@@ -40,7 +40,7 @@ def planned(name="lab-kernels", *promises, where=None, known=None, facts=None, *
         "units": UNITS,
     }
     return plan(
-        recipe.load(name),
+        recipe.load(name) if isinstance(name, str) else name,
         known,
         where or target(),
         facts or seen(*promises),

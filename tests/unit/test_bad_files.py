@@ -8,10 +8,14 @@ from layers import told
 SPOILT = {
     "an environment elsewhere": (
         ("lab.toml", "[environment.main]", '[environment."../../etc"]'),
-        "lab.toml: environment.../../etc.[key]: String should match pattern",
+        "lab.toml: environment.../../etc: String should match pattern",
     ),
     "no packages of a driver": (
-        ("r590-cuda131-cuda128.toml", "packages = [", "packages = []\nx = ["),
+        (
+            "r590-cuda131-cuda128.toml",
+            'packages = ["nvidia-open", "nvidia-persistenced"]',
+            "packages = []",
+        ),
         "r590-cuda131-cuda128.toml: driver.debian.packages: Tuple should have at least 1 item",
     ),
     "a package that is an option": (
@@ -20,7 +24,7 @@ SPOILT = {
     ),
     "a login in a stack's repository": (
         ("r590-cuda131-cuda128.toml", "https://", "https://user:secret@"),
-        "r590-cuda131-cuda128.toml: repository.ubuntu2204.url: Value error, has a login in it",
+        "r590-cuda131-cuda128.toml: repository.ubuntu2204.url: has a login in it",
     ),
     "a toolkit that is no release": (
         ("lab.toml", '"12.8"', '"12"'),
@@ -28,11 +32,11 @@ SPOILT = {
     ),
     "a driver's version that has no order": (
         ("r590-cuda131-cuda128.toml", 'version = "590.48.01"', 'version = "-"'),
-        "r590-cuda131-cuda128.toml: driver.version: Value error, not a version such as",
+        "r590-cuda131-cuda128.toml: driver.version: not a version such as",
     ),
     "a least driver that has no order": (
         ("r590-cuda131-cuda128.toml", 'driver = "570.124.06"', 'driver = "r570"'),
-        "r590-cuda131-cuda128.toml: toolkit.12.8.driver: Value error, not a version such as",
+        "r590-cuda131-cuda128.toml: toolkit.12.8.driver: not a version such as",
     ),
     "a system elsewhere": (
         ("lab.toml", '"r590-cuda131-cuda128"', '"../stacks/lab"'),

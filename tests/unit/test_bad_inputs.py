@@ -46,7 +46,7 @@ CASES = {
     ),
     "a field that is misspelt": (
         ("inventory", f"{HOST}adress: x\n"),
-        (2, [INDEX, "hosts.a.adress: unknown field"], "address, user, port"),
+        (2, [INDEX, "hosts.a.adress: unknown field; did you mean address?"], "address, user, port"),
     ),
     "a site's field that is misspelt": (
         ("inventory", f"{HOST}site: {{porxy: x}}\n"),
@@ -179,7 +179,7 @@ CASES = {
     ),
     "a key of a stack that is misspelt": (
         ("stack", "lab.toml", "date =", "dat ="),
-        (2, ["lab.toml: date: Field required"], SAYS_WHAT_IS_EXPECTED),
+        (2, ["lab.toml: dat: unknown field; did you mean date?"], "system, date, toolkits"),
     ),
     "a requirement that is none": (
         ("stack", "lab.toml", "numpy<2.3", "numpy<<2.3"),
@@ -281,9 +281,9 @@ def test_a_bad_input_is_told_with_its_place_and_what_to_do(meet, case):
 LINES = {
     "an address with a port": (
         "address: gpu01:22",
-        "address: Value error, not a name or an IP address (`port` is a field of its own), got ",
+        "address: not a name or an IP address (`port` is a field of its own), got ",
     ),
-    "an address with half a zone": ("address: 'fe80::1%'", "address: Value error, not a name"),
+    "an address with half a zone": ("address: 'fe80::1%'", "address: not a name"),
     "an address of two words": ("address: gpu01 gpu02", "address: String should match pattern"),
     "an address with a substitution": ("address: '$(reboot)'", "address: String should match"),
     "an address that is a list": ("address: [gpu01]", "address: Input should be a valid string"),
@@ -292,26 +292,26 @@ LINES = {
     "a port below all": ("port: 0", "port: Input should be greater than or equal to 1, got 0"),
     "a configuration with a NUL": (
         'ssh_config: "a\\0b"',
-        "ssh_config: Value error, has characters that no file's name should have",
+        "ssh_config: has characters that no file's name should have",
     ),
     "a stack that is a number": ("stack: 5", "stack: stands twice, first in line 4"),
     "a model that is a list": ("gpus: {count: 1, model: [x]}", "gpus.model: Input should be a"),
     "more GPUs than a host holds": ("gpus: {count: 65, model: x}", "gpus.count: Input should be"),
     "a login in a proxy": (
         "site: {proxy: 'http://user:secret@proxy:3128'}",
-        "site.proxy: Value error, has a login in it, which everybody on the host could read",
+        "site.proxy: has a login in it, which everybody on the host could read",
     ),
     "a login in an index": (
         "site: {index: 'https://secret@pypi.example/simple'}",
-        "site.index: Value error, has a login in it, which everybody on the host could read",
+        "site.index: has a login in it, which everybody on the host could read",
     ),
     "a login in a repository": (
         "repository: {url: 'https://user:secret@h/x', fingerprint: x}",
-        "repository.url: Value error, has a login in it, which everybody on the host could read",
+        "repository.url: has a login in it, which everybody on the host could read",
     ),
     "a repository without a host": (
         "repository: {url: 'https:///x', fingerprint: x}",
-        "repository.url: Value error, names no host, got 'https:///x'",
+        "repository.url: names no host, got 'https:///x'",
     ),
     "an index that could end its line": (
         "site: {index: 'https://h/\"\n    x'}",
@@ -321,7 +321,7 @@ LINES = {
         "site: {proxy: 'http://h/$(x)'}",
         "site.proxy: String should match pattern",
     ),
-    "a proxy that is cut short": ("site: {proxy: 'http://[::1'}", "site.proxy: Value error, Inval"),
+    "a proxy that is cut short": ("site: {proxy: 'http://[::1'}", "site.proxy: Inval"),
     "a direct host with a space": ("site: {direct: ['a b']}", "site.direct.0: String should match"),
     "a lab without memory": ("lab: {memory_gib: 0}", "lab.memory_gib: Input should be greater"),
     "a lab of another Debian": ("lab: {suite: buster}", "lab.suite: Input should be 'bookworm' or"),

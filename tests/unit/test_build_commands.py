@@ -10,6 +10,7 @@ from samples import TIMEOUT, WANT, probed
 
 from provision import wheelhouse
 from provision.errors import TransportError
+from provision.report import Report
 from provision.wheelhouse import Manifest
 from wheels import commands, index, profile, recipe
 from wheels.commands import _bytes as size
@@ -85,15 +86,19 @@ def test_an_empty_wheelhouse_says_so(empty, capsys):
     assert json.loads(capsys.readouterr().out) == []
 
 
-def prune():
-    return commands.prune(plan=False)
+def prune(*, plan=False, yes=True, json=False):
+    return commands.prune(plan=plan, yes=yes, json=json)
 
 
 def listed():
     return commands.listed(json=False)
 
 
-@pytest.mark.parametrize("command", [listed, commands.verify, prune])
+def verify(*, json=False):
+    return commands.verify(json=json)
+
+
+@pytest.mark.parametrize("command", [listed, verify, prune])
 def test_a_manifest_that_is_none_ends_2_and_nothing_goes(house, capsys, command):
     (house.folder / f"{OLD}.json").write_text("{}")
     before = sorted(house.folder.iterdir())
@@ -102,42 +107,113 @@ def test_a_manifest_that_is_none_ends_2_and_nothing_goes(house, capsys, command)
     assert sorted(house.folder.iterdir()) == before
 
 
+@pytest.mark.parametrize("command", [verify, prune])
+def test_in_the_data_it_is_an_error(house, capsys, command):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert command(json=True) == 2
+    data = json.loads(capsys.readouterr().out)
+    assert f"{OLD}.json: not a wheel's manifest" in data["error"]
+    assert data.keys() == {"error", "hint"}
+
+
 # --- verify ------------------------------------------------------------------------------------
 
 
 def test_wheels_as_their_manifests_say_end_0(house, capsys):
-    assert commands.verify() == 0
+    assert verify() == 0
     assert capsys.readouterr().out.count("as its manifest says") == 2
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"x"), lambda p: p.unlink()])
 def test_a_wheel_that_is_damaged_or_gone_ends_3_and_the_others_are_looked_at(house, capsys, damage):
     damage(house.folder / OLD)
-    assert commands.verify() == 3
+    assert verify() == 3
     out, err = capsys.readouterr()
     assert f"{OLD}: is gone or damaged" in err
     assert f"{WANTED}  as its manifest says" in out
 
 
+def test_verify_as_json_has_each_wheel_and_what_is_wrong_with_it(house, capsys):
+    (house.folder / OLD).unlink()
+    assert verify(json=True) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert data[WANTED] == {"sha256": house.wanted.sha256}
+    assert data[OLD].keys() == {"sha256", "error", "hint"}
+    assert f"{OLD}: is gone or damaged" in data[OLD]["error"]
+
+
 # --- prune -------------------------------------------------------------------------------------
 
 
+GOES = f"{OLD}  would go, 0.0 MB: no stack's lock takes it\n"
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What the user says when asked."""
+
+    def set_up(said):
+        monkeypatch.setattr(Report, "ask", lambda *_: said)
+
+    return set_up
+
+
+def files(house):
+    return sorted(house.folder.rglob("*"))
+
+
 def test_prune_only_shows_what_would_go(house, capsys):
-    before = sorted(house.folder.rglob("*"))
-    assert commands.prune(plan=True) == 0
-    assert capsys.readouterr().out == f"{OLD}  would go\n"
-    assert sorted(house.folder.rglob("*")) == before
+    before = files(house)
+    assert prune(plan=True) == 0
+    assert capsys.readouterr().out == GOES
+    assert files(house) == before
 
 
 def test_prune_takes_what_no_lock_takes_with_all_that_stands_beside_it(house, capsys):
     assert prune() == 0
-    assert capsys.readouterr().out == f"{OLD}  removed\n"
+    assert capsys.readouterr().out == f"{GOES}{OLD}  removed\n"
     left = {path.name for path in house.folder.iterdir() if path.is_file()}
     assert left == {WANTED, *(f"{WANTED}{suffix}" for suffix in BESIDE)}
     page = (house.folder / "simple/flash-attn/index.html").read_text()
     assert (page.count("<a "), house.wanted.sha256 in page) == (1, True)
     assert prune() == 0
-    assert capsys.readouterr().out == ""
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_the_user_is_asked_and_yes_removes(house, answers):
+    answers("y\n")
+    assert prune(yes=False) == 0
+    assert not (house.folder / OLD).exists()
+
+
+@pytest.mark.parametrize("said", ["\n", "n\n", ""])
+def test_any_other_answer_keeps_all(house, answers, said):
+    answers(said)
+    before = files(house)
+    assert prune(yes=False) == 0
+    assert files(house) == before
+
+
+def test_where_nobody_can_be_asked_it_is_shown_and_nothing_goes(house, capsys):
+    before = files(house)
+    assert prune(yes=False) == 2
+    out, err = capsys.readouterr()
+    assert out == GOES
+    assert "hint: --yes removes them, --plan only shows them" in err
+    assert files(house) == before
+
+
+def test_what_can_t_be_removed_is_one_message(house, capsys):
+    (house.folder / f"{OLD}.mine").mkdir()
+    assert prune() == 1
+    assert f"error: {house.folder / OLD}.mine: can't be removed: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("plan", "removed"), [(True, []), (False, [OLD])])
+def test_prune_as_json_has_what_no_stack_takes_and_what_was_removed(house, capsys, plan, removed):
+    assert prune(plan=plan, json=True) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data == {"unwanted": [OLD], "removed": removed}
 
 
 def test_nothing_is_there_to_prune(empty):
@@ -169,29 +245,41 @@ def lacking(*sha256s):
 STORED = json.dumps({"stored": True})
 
 
+def push(*hosts, json=False):
+    return commands.push(hosts, (), json=json)
+
+
 def test_push_copies_what_a_host_s_stack_wants_and_it_has_not(wanting, house, capsys):
     wanting(a=[lacking(house.wanted.sha256), STORED])
-    assert commands.push(["a"], ()) == 0
+    assert push("a") == 0
     assert capsys.readouterr().out == f"a  {WANTED}: copied\n"
 
 
 def test_what_is_there_is_not_copied_again(wanting, capsys):
     wanting(a=[lacking()])
-    assert commands.push(["a"], ()) == 0
+    assert push("a") == 0
     assert capsys.readouterr().out == f"a  {WANTED}: there already\n"
 
 
 def test_a_wheel_that_is_damaged_is_not_copied(wanting, house, capsys):
     wanting(a=[lacking(house.wanted.sha256)])
     (house.folder / WANTED).write_bytes(b"x")
-    assert commands.push(["a"], ()) == 1
+    assert push("a") == 1
     assert "is gone or damaged" in capsys.readouterr().err
 
 
 def test_a_host_that_can_t_be_reached_does_not_keep_the_others_from_theirs(wanting, capsys):
     wanting(a=[TransportError("a: no route")], b=[lacking()])
-    assert commands.push(["a", "b"], ()) == 1
+    assert push("a", "b") == 1
     assert "a: no route" in capsys.readouterr().err
+
+
+def test_push_as_json_has_what_was_copied_and_what_was_there(wanting, house, capsys):
+    wanting(a=[lacking(house.wanted.sha256), STORED], b=[TransportError("b: no route")])
+    assert push("a", "b", json=True) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["a"] == {"copied": [WANTED], "there": []}
+    assert data["b"]["error"] == "b: no route"
 
 
 # --- build --plan ------------------------------------------------------------------------------

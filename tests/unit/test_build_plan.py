@@ -60,10 +60,10 @@ def with_(fact, value):
 # --- for which GPUs ----------------------------------------------------------------------------
 
 
-def fleet_archs(name="flash-attn", text=FLEET, facts=None):
+def fleet_archs(name="flash-attn", text=FLEET, facts=None, **changes):
     hosts = inventory.parse(text.format(h200=H200, ours=MODEL), "inventory.yaml")
     there = Look(raw={}, facts=facts or seen(), plan=planned().plan)
-    return archs(recipe.load(name), hosts, target(), there)
+    return archs(recipe.load(name).model_copy(update=changes), hosts, target(), there)
 
 
 def test_archs_are_those_of_the_fleet_with_whose_they_are():
@@ -72,6 +72,32 @@ def test_archs_are_those_of_the_fleet_with_whose_they_are():
 
 def test_a_recipe_that_names_its_archs_is_for_no_others():
     assert fleet_archs("flash-attn-debian") == {"9.0": "the recipe's"}
+
+
+CUDA_12_4 = recipe.Toolkit(release="12.4", home="/usr")
+
+
+def test_an_arch_that_nobody_knows_is_wrong_input_and_comes_with_those_known():
+    with pytest.raises(UsageError) as caught:
+        fleet_archs(archs=("9.0", "99.0"))
+    said = "flash-attn.toml: archs: no GPU of compute capability '99.0' is known"
+    assert caught.value.what == said
+    assert caught.value.hint.startswith("known: 8.0, 8.6, 8.9, 9.0, 10.0, 12.0; ")
+
+
+@pytest.mark.parametrize(
+    ("named", "whose"),
+    [({"archs": ("9.0", "12.0")}, "the recipe's"), ({}, f"h: {MODEL}, same: {MODEL}")],
+    ids=["the recipe's", "the fleet's"],
+)
+def test_an_arch_that_the_toolkit_does_not_know_yet_is_wrong_input(named, whose):
+    with pytest.raises(UsageError) as caught:
+        fleet_archs(toolkit=CUDA_12_4, **named)
+    assert caught.value.what == (
+        f"flash-attn.toml: toolkit.release: CUDA 12.4 does not compile for 12.0 ({whose}), "
+        "which is known from CUDA 12.8 on"
+    )
+    assert "`archs`" in caught.value.hint
 
 
 def test_where_nobody_says_which_gpus_there_are_it_is_asked_for():
@@ -151,6 +177,14 @@ def test_the_order_has_all_that_the_builder_goes_by():
     site = f"{build.tree}/environment/lib/python3.11/site-packages"
     assert told["home"] == f"{site}/nvidia/cu13"
     assert told["python"] == f"{build.tree}/environment/bin/python"
+
+
+def test_a_build_is_told_a_date_that_is_always_the_same_unless_its_recipe_names_another():
+    assert order(planned())["env"]["SOURCE_DATE_EPOCH"] == "315532800"  # 1980, a zip's earliest
+    one = recipe.load("lab-kernels")
+    dated = one.build.model_copy(update={"env": {"SOURCE_DATE_EPOCH": "1700000000"}})
+    build = planned(one.model_copy(update={"build": dated}))
+    assert order(build)["env"]["SOURCE_DATE_EPOCH"] == "1700000000"
 
 
 def test_source_and_builder_are_uploaded_by_hash_and_placed_in_its_tree():

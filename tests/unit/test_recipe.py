@@ -77,13 +77,22 @@ def test_archs_as_a_build_wants_to_hear_them(archs, text):
         ('wheel = "lab-kernels"', "", "wheel: Field required"),
         ('version = "1.0"', "version = 1.0", "version: .*1.0"),
         ('version = "1.0"', 'version = "one"', "version: .*'one'"),
-        ('version = "1.0"', 'versions = "1.0"', "version: Field required"),
+        ('version = "1.0"', 'versions = "1.0"', "version: Field required$"),
+        ('version = "1.0"', 'verson = "1.0"', r"verson: unknown field; did you mean version\?$"),
         ('environment = "main"', 'environment = "../main"', "environment: .*'../main'"),
-        ('archs = ["9.0"]', 'archs = ["sm_90"]', "archs.0: .*'sm_90'"),
+        (
+            'archs = ["9.0"]',
+            'archs = ["sm_90"]',
+            "archs.0: expected .* such as '12.0', got 'sm_90'$",
+        ),
+        ('archs = ["9.0"]', 'archs = ["٩.0"]', "archs.0: expected a compute capability"),
         ('archs = ["9.0"]', 'archs = "9.0"', "archs: .*'9.0'"),
         ('archs = ["9.0"]', "threads = 0", "threads: .*greater than or equal to 1, got 0"),
-        ('archs = ["9.0"]', 'colour = "red"', "colour: Extra inputs"),
-        ('folder = "lab-kernels"', "", "source: .*either `sdist` .* or `folder`"),
+        ('archs = ["9.0"]', 'colour = "red"', "colour: unknown field$"),
+        ("[build]", "[bild]", r"bild: unknown field; did you mean build\?$"),
+        ("requirements = [", "requirments = [", r"build.requirments: .* mean requirements\?$"),
+        ('jobs = {variable = "MAX_JOBS"', "jobs = {varable = 1", "build.jobs.varable: unknown"),
+        ('folder = "lab-kernels"', "", "source: expected either `sdist` .* or `folder`"),
         ('folder = "lab-kernels"', f'folder = "a"\nsdist = "{"0" * 64}"', "source: .*either"),
         ('folder = "lab-kernels"', 'sdist = "123"', "source.sdist: .*'123'"),
         ('folder = "lab-kernels"', 'folder = "../etc"', "source.folder: .*'../etc'"),
@@ -96,7 +105,7 @@ def test_archs_as_a_build_wants_to_hear_them(archs, text):
         ('variable = "LAB_KERNELS_ARCHS"', 'variable = "a-b"', "build.archs.variable: .*'a-b'"),
         ('variable = "LAB_KERNELS_ARCHS"', 'form = "sm"', "build.archs.variable: Field required"),
         ('threads = "NVCC_THREADS"', 'means = "cores"', "build.jobs.means: .*'cores'"),
-        ('backend = "backend"', "env = {path = '/bin'}", r"build.env.path.\[key\]: .*'path'"),
+        ('backend = "backend"', "env = {path = '/bin'}", "build.env.path: .*'path'"),
         ('imports = ["lab_kernels"]', "imports = []", "checks.imports: .*at least 1"),
         ('imports = ["lab_kernels"]', "", "checks.imports: Field required"),
         ('backend = "backend"', 'python = "three"', "build.python: .*a version range"),
@@ -114,6 +123,25 @@ def test_a_mistake_is_one_message_with_file_and_field(folder, was, then, says):
         load("wrong")
     assert "\n" not in caught.value.what
     assert len(caught.value.what) < 400
+
+
+def test_what_fields_there_are_is_told_without_those_that_the_file_does_not_say(folder):
+    (folder / "wrong.toml").write_text(f'colour = "red"\n{WHOLE}')
+    with pytest.raises(UsageError) as caught:
+        load("wrong")
+    assert caught.value.hint.startswith("fields there: wheel, version, stack, ")
+
+
+def test_a_profile_that_there_is_not_comes_with_those_that_there_are(folder):
+    (folder / "wrong.toml").write_text(WHOLE.replace('profile = "lab-kernels"', 'profile = "lab"'))
+    with pytest.raises(UsageError, match=r"^wrong\.toml: profile: there is no 'lab' in ") as caught:
+        load("wrong")
+    assert caught.value.hint.startswith("profiles there: flash-attn, lab-kernels; ")
+
+
+def test_what_nobody_has_measured_yet_names_the_profile_that_its_first_build_writes(folder):
+    (folder / "mine.toml").write_text(WHOLE.replace('profile = "lab-kernels"', 'profile = "mine"'))
+    assert load("mine").profile == "mine"
 
 
 def test_what_is_wrong_in_the_table_is_only_that(folder):

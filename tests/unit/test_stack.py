@@ -142,7 +142,12 @@ WRONG = {
         '"/" = "much"',
         r"^base\.toml: space\./: .*number.*'much'",
     ),
-    "an unknown key": ("small.toml", "date =", "dat =", "small.toml: "),
+    "an unknown key": (
+        "small.toml",
+        "date =",
+        "dat =",
+        r"^small\.toml: dat: unknown field; did you mean date\?$",
+    ),
     "no date": ("small.toml", "date = 2026-02-15\n", "", "small.toml: date: Field required"),
     "a bad requirement": (
         "small.toml",
@@ -172,7 +177,7 @@ WRONG = {
         "small.toml",
         "python =",
         "pyhton = 1\npython =",
-        r"small.toml: environment.main.pyhton: Extra inputs are not permitted",
+        r"small.toml: environment.main.pyhton: unknown field; did you mean python\?$",
     ),
     "a system that is not there": (
         "small.toml",
@@ -218,15 +223,15 @@ WRONG = {
     ),
     "no packages of a driver": (
         "base.toml",
-        "packages = [",
-        "packages = []\nnot_wanted = [",
+        'packages = ["driver"]',
+        "packages = []",
         r"base.toml: driver.debian.packages: .*at least 1",
     ),
     "an environment that would lie elsewhere": (
         "small.toml",
         "[environment.main]",
         '[environment."../../etc"]',
-        r"small.toml: environment.\.\./\.\./etc.\[key\]: .*pattern",
+        r"small.toml: environment.\.\./\.\./etc: .*pattern",
     ),
     "a login in an address": (
         "base.toml",
