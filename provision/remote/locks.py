@@ -48,7 +48,7 @@ def holder(path: Path) -> Holder | None:
 def _name(pid: int) -> str:
     """A process's own name; it may end at this moment, or live in another container (pid 0)."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
+        return Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
     except OSError:
         return "a process"
 

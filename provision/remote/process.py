@@ -72,7 +72,7 @@ def _processes() -> dict[int, tuple[int, int]]:
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
             # pid (name) state parent group session …: proc(5)
-            stat = path.read_text(encoding="utf-8")
+            stat = path.read_text("utf-8", "replace")  # a name may be any bytes
             state, parent, _, session = stat.rpartition(")")[2].split()[:4]
             if state not in ("Z", "X"):
                 found[int(path.parent.name)] = (int(parent), int(session))

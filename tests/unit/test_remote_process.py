@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from provision.remote import process
+from provision.remote import locks, process
 from provision.remote.command import ENV
+from wheels.remote import processes
 
 
 @pytest.fixture
@@ -98,3 +99,12 @@ def test_other_processes_are_left_alone(started, tmp_path):
 def test_a_process_that_ends_while_it_is_looked_at_is_none(monkeypatch):
     monkeypatch.setattr(process.Path, "glob", lambda self, pattern: [Path("/proc/0/stat")])
     assert process._processes() == {}
+
+
+def test_a_process_may_be_called_what_it_likes(started, tmp_path):
+    ready = tmp_path / "ready"
+    one = started(f"printf '\\377' > /proc/$$/comm; echo $$ > {ready}; sleep 600 & wait", ready)
+    assert one.pid in process._processes()
+    assert processes.usage([one.pid])[one.pid].memory > 0
+    assert locks._name(one.pid) == "\N{REPLACEMENT CHARACTER}"
+    process._end(one)

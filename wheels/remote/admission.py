@@ -257,9 +257,14 @@ class _Ahead:
 
     def reserve_first(self, unit: Unit) -> None:
         """Keep what a unit needs that starts as soon as it can, if it ever can."""
-        wait = next((wait for wait in range(1, STEPS + 3) if self.fits(unit, wait)), None)
-        if wait:
-            self.reserve(unit, wait)
+        needs = sampled(unit.curve, self.step)
+        top = needs.index(max(needs))
+        for wait in range(1, STEPS + 3):
+            # Where its peak does not fit nothing else need be looked at: most often that is so.
+            peak = self.taken[wait + top] + needs[top] + self.still
+            if peak <= self.limit and self.fits(unit, wait):
+                self.reserve(unit, wait)
+                return
 
 
 def _age(one: Running) -> tuple[float, str]:

@@ -54,4 +54,4 @@ def parse_stat(text: str) -> tuple[int, int, int]:
 def _living() -> Iterator[tuple[int, int, int, int]]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended meanwhile
-            yield int(stat.parent.name), *parse_stat(stat.read_text(encoding="utf-8"))
+            yield int(stat.parent.name), *parse_stat(stat.read_text("utf-8", "replace"))
