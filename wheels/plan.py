@@ -312,9 +312,8 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
         "home": recipe.toolkit.home.replace(ENVIRONMENT, site_packages),
         "links": dict(recipe.toolkit.links),
         "env": {
-            "SOURCE_DATE_EPOCH": str(
-                timegm(EPOCH)
-            ),  # else the wheel's files tell when it was built
+            # Without it the wheel's files tell when it was built.
+            "SOURCE_DATE_EPOCH": str(timegm(EPOCH)),
             **{name: text.replace(ENVIRONMENT, site_packages) for name, text in build.env.items()},
             build.label: version,
             build.archs.variable: build.archs.text(tuple(told.archs)),
