@@ -39,7 +39,7 @@ def make(
     *,
     plan: bool,
     force: bool,
-    budget: str,
+    budget: str | None,
     gate: bool,
     json: bool,
     verbose: bool,
@@ -117,15 +117,15 @@ def awaited(hosts: Sequence[str], groups: Sequence[str], *, verbose: bool) -> in
         return error.exit_code
     for name in dict.fromkeys(wanted):
         code = make(
-            name, (), plan=False, force=False, budget="", gate=True, json=False, verbose=verbose
+            name, (), plan=False, force=False, budget=None, gate=True, json=False, verbose=verbose
         )
         if code != DONE:
             return code
     return DONE
 
 
-def _bytes(text: str) -> int | None:
-    if not text:
+def _bytes(text: str | None) -> int | None:
+    if text is None:
         return None
     match = SIZE.fullmatch(text.strip())
     if not match or not (size := float(match[1])):

@@ -20,21 +20,20 @@ def lines(build: Build) -> Iterator[str]:
     )
     for arch, whose in build.archs.items():
         yield f"for GPUs of compute capability {arch} ({whose})"
-    basis = Counter(one.basis.partition(",")[0].partition(" ")[0] for one in build.predictions)
-    known = {"measured": "measured", "as": "like one that was measured", "a": "guessed"}
-    how = ", ".join(f"{count} {known.get(word, word)}" for word, count in basis.items())
+    kinds = Counter(one.kind for one in build.predictions)
+    how = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     heaviest = max((one.unit.curve.peak for one in build.predictions), default=0)
     yield (
         f"{len(build.predictions)} units ({how}), the heaviest {heaviest / GIB:.1f} GiB; "
         f"all at once {sum(one.unit.curve.peak for one in build.predictions) / GIB:.0f} GiB"
     )
-    yield f"budget {build.room.budget / GIB:.1f} GiB ({build.why}), {build.room.cores} processors"
+    yield f"budget {_size(build.room.budget)} ({build.why}), {build.room.cores} processors"
     yield (
         f"about {minutes(build.schedule.makespan)}, {build.schedule.peak / GIB:.1f} GiB at most; "
         + (
             "the gate lets compilers in as memory allows"
             if build.gate
-            else f"without the gate: at most {build.jobs} compilers at a time"
+            else f"without the gate, {build.jobs} at a time"
         )
     )
 
@@ -59,6 +58,10 @@ def data(build: Build) -> dict[str, Any]:
         "there": build.there.file if build.there else None,
         "plan": build.plan.to_data(),
     }
+
+
+def _size(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / 2**20:.0f} MiB"
 
 
 def minutes(seconds: float) -> str:

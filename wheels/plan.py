@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ BESIDE = 512 * 2**20
 """Bytes beside the compilers: ninja, the gates, the linker."""
 LONGEST = 86400.0
 """Seconds."""
+DEBIANS = "nvidia-cuda-toolkit"
+"""Debian's own package of nvcc, in /usr."""
 UNIT = f"{TOOL}-build"
 """One build at a time on a host: its run holds the host's lock."""
 NOT_LOADED = 5
@@ -133,6 +136,8 @@ def plan(
     key = _key(recipe, order, archs, os.python.version)
     tree = f"{ROOT}/{key}"
     blocked, hint = _obstacle(recipe, target, facts)
+    if not blocked:
+        blocked, hint = _too_large(predictions, room)
     jobs = max(1, len(units)) if order.gate else static_jobs(units, room)
     uploads = {hashlib.sha256(one).hexdigest(): one for one in (order.source, order.code)}
     told = _Told(
@@ -179,7 +184,9 @@ def budget(facts: Facts, declared: int | None) -> tuple[Room, str]:
     """What the compilers may use, and where that figure comes from."""
     memory = known(facts.memory, "memory")
     if declared is not None:
-        return Room(budget=declared, cores=memory.cpus), "declared"
+        have = memory.total if memory.limit is None else memory.limit
+        more = f", more than the {have / GIB:.1f} GiB that there are" if declared > have else ""
+        return Room(budget=declared, cores=memory.cpus), f"declared{more}"
     reserve = reserved(memory.total)
     room = max(memory.available - reserve, GIB // 2)
     why = f"{memory.available / GIB:.1f} GiB available, less {reserve / GIB:.1f} GiB in reserve"
@@ -215,19 +222,45 @@ def _obstacle(recipe: Recipe, target: Target, facts: Facts) -> tuple[str, str]:
     """Why it can't be built there, and what to do; '' when it can."""
     host = target.host
     ready = f"invoke provision --host {host.name}"
-    if host.lab and recipe.toolkit.home.startswith("/usr/local/cuda"):
+    release, home = recipe.toolkit.release, recipe.toolkit.home
+    if home.startswith("/usr/local/cuda"):
+        if release not in target.want.stack.toolkits:
+            return (
+                f"{host.name}'s stack {host.stack} has no CUDA {release}",
+                "name a host whose stack has it: --host NAME, or `builder` in the inventory",
+            )
+        if host.lab:
+            return (
+                f"{host.name} is a lab host: its nvcc {release} is simulated",
+                "name a host with a real toolkit: --host NAME, or `builder` in the inventory",
+            )
+        if home == f"/usr/local/cuda-{release}" and not known(
+            facts.toolkits, "toolkits"
+        ).installed.get(release):
+            return f"CUDA {release} is not installed", ready
+    if home == "/usr" and not known(facts.dpkg, "dpkg").packages.get(DEBIANS):
         return (
-            f"{host.name} is a lab host: its nvcc {recipe.toolkit.release} is simulated",
-            "name a host with a real toolkit: --host NAME, or `builder` in the inventory",
+            f"there is no nvcc in {home}/bin, where the recipe's CUDA {release} is",
+            f"apt-get install {DEBIANS}: Debian has it in non-free",
         )
-    release = recipe.toolkit.release
-    installed = known(facts.toolkits, "toolkits").installed
-    if recipe.toolkit.home == f"/usr/local/cuda-{release}" and not installed.get(release):
-        return f"CUDA {release} is not installed", ready
     compilers = known(facts.compilers, "compilers")
     if compilers.get("g++") is None and compilers.get("gcc") is None:
         return "there is no gcc, which nvcc needs", ready
     return "", ""
+
+
+def _too_large(predictions: Sequence[Prediction], room: Room) -> tuple[str, str]:
+    """The unit that was measured to need more than all may have: it could only be killed."""
+    units = [one.unit for one in predictions if one.measured]
+    heaviest = max(units, key=lambda unit: unit.curve.peak, default=None)
+    most = room.budget + BESIDE
+    if heaviest is None or heaviest.curve.peak <= most:
+        return "", ""
+    needs = heaviest.curve.peak / GIB
+    return (
+        f"{heaviest.name} alone takes {needs:.1f} GiB, and all together may have {most / GIB:.1f}",
+        f"--budget {math.ceil(needs)}GiB or more, on a host that has it",
+    )
 
 
 def _tools(recipe: Recipe, target: Target, facts: Facts) -> Iterable[Change]:

@@ -89,8 +89,24 @@ class Prediction:
     """A unit's job as it is expected, and why."""
 
     unit: Unit
-    basis: str
-    """A clause: 'measured with nvcc 13.1', 'as flash_fwd_…', 'a guess, …'."""
+    measured: str = ""
+    """With which compiler, and for which GPUs: 'nvcc 13.1 for 12.0'; '' for a guess."""
+    like: str = ""
+    """The unit that was measured, where it was not this one."""
+
+    @property
+    def basis(self) -> str:
+        """Why, in a clause."""
+        if not self.measured:
+            return "a guess: nothing like it was measured"
+        return f"as {self.like}, measured with {self.measured}" if self.like else self.kind
+
+    @property
+    def kind(self) -> str:
+        """The same of all such units together."""
+        if not self.measured:
+            return "guessed"
+        return f"{'like one that was ' if self.like else ''}measured with {self.measured}"
 
 
 def names() -> list[str]:
@@ -177,7 +193,7 @@ def _predicted(
 ) -> Prediction:
     if not rows:
         curve, cores = _job(GUESS, (0.0, GUESS.duration), archs, threads)
-        return Prediction(Unit(name, curve, cores), "a guess: nothing like it was measured")
+        return Prediction(Unit(name, curve, cores))
     # Itself before all: names whose numbers stand alone have no distance.
     nearest = min(rows, key=lambda row: (row.unit != name, distance(name, row.unit), row.unit)).unit
     of_it = [row for row in rows if row.unit == nearest]
@@ -185,9 +201,11 @@ def _predicted(
     row = max(best, key=lambda row: row.curve.peak)
     curve, cores = job(row, archs=archs, threads=threads)
     curve = curve.scaled(time=pace(rows, row.compiler, compiler))
-    basis = f"measured with {row.compiler}"
+    where = f" for {row.arch[:-1]}.{row.arch[-1]}" if row.arch else ""
     return Prediction(
-        Unit(name, curve, cores), basis if nearest == name else f"as {nearest}, {basis}"
+        Unit(name, curve, cores),
+        measured=f"{row.compiler}{where}",
+        like="" if nearest == name else nearest,
     )
 
 

@@ -47,10 +47,13 @@ def test_the_next_plan_knows_what_was_measured(tmp_path, profiles):
         "the profile lab-kernels was updated with what this build has measured"
     ]
     after = planned(known=profile.load("lab-kernels"))
-    assert {one.basis for one in after.predictions} == {f"measured with {NVCC}"}
+    assert {one.basis for one in after.predictions} == {f"measured with {NVCC} for 9.0"}
     peaks = {one.unit.name: one.unit.curve.peak for one in after.predictions}
     assert peaks == {row["unit"]: row["peak"] for row in said()["units"]}
-    assert any(f"{len(UNITS)} units (3 measured)" in line for line in describe.lines(after))
+    assert any(
+        f"{len(UNITS)} units (3 measured with {NVCC} for 9.0)" in line
+        for line in describe.lines(after)
+    )
 
 
 def test_what_is_known_of_other_compilers_stays(tmp_path, profiles):

@@ -292,7 +292,7 @@ def profiles(tmp_path, monkeypatch):
 
 
 def build(name="lab-kernels", hosts=("a",), *, plan=True, **changes):
-    asked = {"force": False, "budget": "", "gate": True, "json": False, "verbose": False}
+    asked = {"force": False, "budget": None, "gate": True, "json": False, "verbose": False}
     return commands.make(name, hosts, plan=plan, **{**asked, **changes})
 
 
@@ -416,7 +416,7 @@ def test_a_wrong_wish_ends_2_before_any_host_is_asked(profiles, capsys, asked, s
 @pytest.mark.parametrize(
     ("text", "size_"),
     [
-        ("", None),
+        (None, None),
         ("64GiB", 64 * 2**30),
         ("64 gib", 64 * 2**30),
         (" 1.5GiB ", 3 * 2**29),
@@ -441,6 +441,7 @@ def test_budgets(text, size_):
         "9999999GiB",
         "1,5GiB",
         " ",
+        "",
     ],
 )
 def test_budgets_that_are_none_end_2_with_what_is_expected(profiles, capsys, text):

@@ -117,7 +117,7 @@ def test_the_most_similar_name_tells_for_one_that_was_not_measured(name, nearest
     ]
     rows = known(*(measured(name, peak=1000.0 + 100 * at) for at, name in enumerate(names)))
     found = one(rows, name)
-    assert found.basis == f"as {nearest}, measured with {NVCC}"
+    assert found.basis == f"as {nearest}, measured with {NVCC} for 12.0"
     assert found.unit.curve == one(rows, nearest).unit.curve
     assert found.unit.name == name
 
@@ -131,7 +131,7 @@ def test_a_name_is_like_itself_and_likeness_goes_both_ways():
 
 
 def test_a_prediction_says_that_it_was_measured():
-    assert one(known(measured("a.cu")), "a.cu").basis == f"measured with {NVCC}"
+    assert one(known(measured("a.cu")), "a.cu").basis == f"measured with {NVCC} for 12.0"
 
 
 def test_without_a_profile_it_is_one_guess_and_says_so():
@@ -196,7 +196,7 @@ class TestLearning:
         profile = learned(known(measured("b.cu")), [record()], compiler=NVCC, arch="120")
         assert one(None, "a.cu").basis.startswith("a guess")
         found = one(profile, "a.cu")
-        assert found.basis == f"measured with {NVCC}"
+        assert found.basis == f"measured with {NVCC} for 12.0"
         assert found.unit.curve.peak == max(size for _, size in SEEN) * MIB
 
     def test_what_failed_or_was_killed_or_hardly_seen_tells_nothing(self):
