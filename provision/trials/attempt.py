@@ -16,8 +16,9 @@ HINT = "name an interpreter there that has torch: --python PATH"
 def attempt(target: Target, facts: Facts, python: str = "") -> Trials | Unknown:
     """All trials, by the interpreter named or the first environment's that has torch.
 
-    Unknown where the GPUs do not answer, somebody uses them, or no environment has torch. Raises UsageError where the
-    interpreter named is none or has no torch, ProvisionError where the trials fail as a whole.
+    Unknown where the GPUs do not answer, somebody uses them, or no environment has torch. Raises
+    UsageError where the interpreter named is none or has no torch, ProvisionError where the trials
+    fail as a whole.
     """
     name = target.host.name
     if isinstance(facts.gpus, Unknown):  # GPUs that hang are not asked for more
