@@ -7,12 +7,13 @@ sits in which slot, how wide that slot is, what power limit the owner set, how G
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from provision import inventory
-from provision.errors import ProvisionError, UsageError
+from provision.errors import UsageError
 from provision.stack import validated
 
 
@@ -66,13 +67,9 @@ def load(host: str) -> Baseline | None:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        dangling = next((one for one in (path, path.parent) if one.is_symlink()), None)
-        if dangling is None:
-            return None
-        raise UsageError(
-            f"{dangling}: a link to {dangling.readlink()}, which is not there",
-            hint="mend the link, or remove it",
-        ) from error
+        if nowhere := _nowhere(path):
+            raise nowhere from error
+        return None
     except OSError as error:
         raise UsageError(
             f"{path}: can't be read: {error.strerror}", hint=f"mend or remove it; then {hint}"
@@ -89,11 +86,28 @@ def load(host: str) -> Baseline | None:
 
 
 def save(host: str, baseline: Baseline) -> Path:
-    """Write a host's baseline; where it lies. Raises ProvisionError where that can't be."""
+    """Write a host's baseline; where it lies. Raises UsageError where that can't be."""
     path = place(host)
     try:
-        path.parent.mkdir(exist_ok=True)
+        with suppress(FileExistsError):  # where that is no folder, writing says so
+            path.parent.mkdir()
         path.write_text(baseline.model_dump_json(indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise ProvisionError(f"{path}: can't be written: {error.strerror}") from error
+        nowhere = _nowhere(path) if isinstance(error, FileNotFoundError) else None
+        raise nowhere or UsageError(
+            f"{path}: can't be written: {error.strerror}",
+            hint="baselines lie beside the inventory: make that place writable, or remove what "
+            "stands in the way",
+        ) from error
     return path
+
+
+def _nowhere(path: Path) -> UsageError | None:
+    """Of a file that is not there: that it, or its folder, is a link to nowhere."""
+    for one in (path, path.parent):
+        if one.is_symlink():
+            return UsageError(
+                f"{one}: a link to {one.readlink()}, which is not there",
+                hint="mend the link, or remove it",
+            )
+    return None

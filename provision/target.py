@@ -59,12 +59,23 @@ def target(
     """
     if host.lab:
         host = _lab(host, start)
+    want = wanted(host, compared=compared)
+    transport = _transport(host, accept_new=accept_new)
+    transport.begin()
+    return Target(host=host, want=want, transport=transport)
+
+
+def wanted(host: Host, *, compared: bool = True) -> Want:
+    """What the files here say that a host should be; nobody is asked.
+
+    Raises UsageError for a stack, a wheel's manifest or a baseline that can't be read.
+    """
     try:
-        wanted = stack.load(host.stack)
+        its = stack.load(host.stack)
     except UsageError as error:
         raise UsageError(f"{host.where}: {host.name}: {error.what}", hint=error.hint) from error
-    want = Want(
-        stack=wanted,
+    return Want(
+        stack=its,
         uv=stack.load_uv(),
         gpus=host.gpus,
         wheelhouse=wheelhouse.load(),
@@ -72,9 +83,6 @@ def target(
         site=host.site,
         baseline=baseline.load(host.name) if compared else None,
     )
-    transport = _transport(host, accept_new=accept_new)
-    transport.begin()
-    return Target(host=host, want=want, transport=transport)
 
 
 def _transport(host: Host, *, accept_new: bool) -> Transport:

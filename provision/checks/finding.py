@@ -34,7 +34,7 @@ ADVICE = {
     Action.RESTART: "restart the service or the application",
     Action.RESET: "reset the GPU while nothing uses it: nvidia-smi --gpu-reset --id=N",
     Action.REBOOT: "reboot the host",
-    Action.INSPECT: "inspect it: no command mends this",
+    Action.INSPECT: "inspect it, as its row says",
 }
 STATE = "state."
 """What the ids of findings begin with that are changes of the plan."""

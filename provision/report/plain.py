@@ -33,6 +33,10 @@ class Screen(Console):
             silence(self.file)
             raise unwritable(error) from error
 
+    def on_broken_pipe(self) -> None:
+        """Whoever read it has enough; the work goes on, and ends with its own code."""
+        silence(self.file)
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:

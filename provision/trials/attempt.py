@@ -16,10 +16,13 @@ HINT = "name an interpreter there that has torch: --python PATH"
 def attempt(target: Target, facts: Facts, python: str = "") -> Trials | Unknown:
     """All trials, by the interpreter named or the first environment's that has torch.
 
-    Unknown where somebody uses the GPUs, or no environment has torch. Raises UsageError where the
-    interpreter named is none or has no torch, ProvisionError where the trials fail as a whole.
+    Unknown where the GPUs do not answer, somebody uses them, or no environment has torch. Raises
+    UsageError where the interpreter named is none or has no torch, ProvisionError where the trials
+    fail as a whole.
     """
     name = target.host.name
+    if isinstance(facts.gpus, Unknown):  # GPUs that hang are not asked for more
+        return Unknown(f"{name}: its GPUs can't be looked at: {facts.gpus.reason}")
     if users := active.busy(facts):
         return Unknown(
             f"{name}: GPUs are in use by {', '.join(users)}, and active checks would disturb that; "

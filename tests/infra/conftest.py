@@ -18,11 +18,13 @@ from provision.checks.finding import Action, Finding
 from provision.errors import ProvisionError
 from provision.facts import Unknown
 from provision.facts.trials import Trials
-from provision.target import Target, target
+from provision.target import Target, target, wanted
 from provision.trials.attempt import attempt, untried
 
 Tell = Callable[[str, object], None]
 """pytest's `record_property`: name, value."""
+CHOSEN = pytest.StashKey[list[inventory.Host]]()
+"""The hosts that `--host` and `--group` name."""
 
 
 class OnOurLogin(ParamikoBackend):
@@ -60,15 +62,27 @@ class Site:
             pytest.fail("\n".join(lines), pytrace=False)
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What the files here say of the hosts asked for, read once: a mistake ends the run in a line.
+
+    An error of a later hook would stand under every module, one of a fixture under every test.
+    """
+    config = collector.config
+    if CHOSEN in config.stash:
+        return
+    try:
+        chosen = inventory.load().select(config.getoption("host"), config.getoption("group"))
+        for host in chosen:
+            wanted(host)
+    except ProvisionError as error:
+        raise pytest.UsageError(_told(error)) from error
+    config.stash[CHOSEN] = chosen
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "site" not in metafunc.fixturenames:
         return
-    try:
-        chosen = inventory.load().select(
-            metafunc.config.getoption("host"), metafunc.config.getoption("group")
-        )
-    except ProvisionError as error:
-        raise pytest.UsageError(f"{error.what}\nhint: {error.hint}") from error
+    chosen = metafunc.config.stash[CHOSEN]
     if "gpu" in metafunc.fixturenames:
         # Where the inventory does not say how many there are, all are asked at once.
         cells = [
@@ -134,5 +148,9 @@ def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
         if config.getoption("active"):
             rows += active.check(there.want, seen.facts, _try(there, seen, config))
     except ProvisionError as error:
-        return f"{error.what}\nhint: {error.hint}"
+        return _told(error)
     return Site(there, seen, rows)
+
+
+def _told(error: ProvisionError) -> str:
+    return f"{error.what}\nhint: {error.hint}" if error.hint else error.what

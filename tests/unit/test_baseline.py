@@ -114,10 +114,44 @@ def test_only_what_is_compared_with_a_baseline_needs_one_that_can_be_read(tmp_pa
         target(host)
 
 
-def test_a_place_that_can_t_be_written(tmp_path):
-    (tmp_path / "baselines").write_text("a file")
-    with pytest.raises(ProvisionError, match=r"h\.json: can't be written"):
+def _link_above(there):
+    there.parent.rmdir()
+    there.parent.symlink_to("gone")
+
+
+@pytest.mark.parametrize(
+    ("make", "says", "hint"),
+    [
+        (_folder, r"h\.json: can't be written: Is a directory", "remove what stands in the way"),
+        (_file_above, r"h\.json: can't be written: Not a directory", "beside the inventory"),
+        (
+            lambda there: there.symlink_to("/nowhere/h"),
+            r"h\.json: a link to /nowhere/h, which is not there",
+            "mend the link",
+        ),
+        (_link_above, r"baselines: a link to gone, which is not there", "mend the link"),
+        (
+            lambda there: there.symlink_to("/dev/full"),
+            r"h\.json: can't be written: No space left",
+            "make that place writable",
+        ),
+    ],
+)
+def test_a_place_that_can_t_be_written_is_wrong_input_with_what_to_do(tmp_path, make, says, hint):
+    there = tmp_path / "baselines/h.json"
+    there.parent.mkdir()
+    make(there)
+    with pytest.raises(UsageError, match=says) as caught:
         baseline.save("h", record("h", seen()))
+    assert hint in caught.value.hint
+
+
+def test_a_link_that_leads_nowhere_yet_is_written_through(tmp_path):
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "baselines/h.json").symlink_to("../kept.json")
+    baseline.save("h", record("h", seen()))
+    assert (tmp_path / "kept.json").is_file()
+    assert baseline.load("h")
 
 
 def test_a_slot_that_is_narrow_by_its_making_is_right_once_it_was_recorded():

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from samples import WANT, probed, raw, seen
+from samples import TIMEOUT, WANT, probed, raw, seen
 
 from provision import baseline, wire
 from provision.checks.recorded import record
@@ -133,6 +133,15 @@ def test_without_torch_anywhere_an_interpreter_is_asked_for_beside_the_other_row
     assert "active.trials  host: trials unknown instead of outcomes" in out
     assert "a: no environment there has torch; name an interpreter" in out
     assert "--python PATH" in out
+
+
+@pytest.mark.parametrize("python", ["", "/usr/bin/python3"])
+def test_gpus_that_do_not_answer_are_not_made_to_work(hosts, capsys, python):
+    hosts(a=[probed(gpus=TIMEOUT)])
+    assert try_(python) == 3
+    out = capsys.readouterr().out
+    assert "a: its GPUs can't be looked at: no answer within 30 s → inspect" in out
+    assert "torch" not in out.partition("active.trials")[2]
 
 
 def test_gpus_in_use_are_not_made_to_work(hosts, capsys):

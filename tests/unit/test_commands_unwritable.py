@@ -1,5 +1,6 @@
 """Commands where nothing can be written: one message and a code, each."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_lines_for_which_there_is_no_room(hosts, monkeypatch, capsys):
         monkeypatch.setattr("sys.stdout", full)
         assert commands.verify(["a", "b"], (), json=False, verbose=True) == 1
     assert "the output can't be written: No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("an_inventory")
+@pytest.mark.parametrize("json", [False, True], ids=["lines", "json"])
+def test_a_reader_that_has_enough_changes_no_code(hosts, monkeypatch, capsys, json):
+    hosts(a=[probed()])
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as pipe:
+        monkeypatch.setattr("sys.stdout", pipe)
+        assert commands.verify(["a"], (), json=json, verbose=True) == 0
+    assert "can't be written" not in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("an_inventory")

@@ -240,7 +240,7 @@ def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
     assert printed("findings", "h", rows).splitlines() == [
         "  ✗ gpu.count  host: count 7 instead of 8",
         "      one is missing → inspect",
-        "h  1 of 2 checks as expected; inspect it: no command mends this",
+        "h  1 of 2 checks as expected; inspect it, as its row says",
     ]
     assert "  ✓ ok.row  host: row 7" in printed("findings", "h", rows, verbose=True)
 
@@ -255,11 +255,11 @@ def test_findings_show_what_is_wrong_and_how_many_are_right(printed):
         ),
         (
             [finding(Action.PROVISION, "state.driver"), finding(Action.INSPECT, "state.uv")],
-            "inspect it: no command mends this",
+            "inspect it, as its row says",
         ),
         (
             [finding(Action.PROVISION, "driver.nvml"), finding(Action.INSPECT)],
-            "inspect it: no command mends this",
+            "inspect it, as its row says",
         ),
     ],
     ids=["changes alone", "changes and more", "a blocked change", "no changes"],
@@ -276,7 +276,7 @@ def test_while_there_is_something_to_provision_that_is_next(printed, rows, then)
         ((Action.INSPECT, Action.REBOOT), "reboot the host, then inspect what is left"),
         ((Action.RESET, Action.INSPECT, Action.REBOOT), "reboot the host, then inspect"),
         ((Action.RESET, Action.INSPECT), "--gpu-reset --id=N, then inspect what is left"),
-        ((Action.RESTART, Action.INSPECT), "; inspect it: no command mends this"),
+        ((Action.RESTART, Action.INSPECT), "; inspect it, as its row says"),
         ((Action.RESET, Action.REBOOT), "; reboot the host"),
     ],
 )

@@ -6,8 +6,9 @@ import signal
 import sys
 from typing import Any
 
-from . import smi_query, smi_table, smi_xml, state
+from . import description, smi_query, smi_table, smi_xml, state
 
+WRONG = 1
 NO_DEVICE, NOT_LOADED, NO_LIBRARY, MISMATCH = 6, 9, 12, 18
 CUDA = {"535": "12.2", "550": "12.4", "570": "12.8", "580": "13.0", "590": "13.1", "595": "13.2"}
 """Driver branch → the newest CUDA it serves."""
@@ -28,7 +29,11 @@ Legend:
 def main(argv: list[str]) -> int:
     """Answer like nvidia-smi."""
     words = argv[1:]
-    if state.hardware()["smi_hangs"]:
+    machine = state.hardware()
+    if path := next(description.unknown(machine), ""):  # a misspelt fault would pass for none
+        sys.stderr.write(f"{state.HARDWARE.name}: {path}: unknown field\n")
+        return WRONG
+    if machine["smi_hangs"]:
         signal.pause()
     library = state.library_version()
     if library is None:
