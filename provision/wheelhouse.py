@@ -1,4 +1,7 @@
-"""The wheels that were built here: what each is, and which one fits a lock. Pure but for `load`."""
+"""The wheels that were built here: what each is, and which one fits a lock.
+
+Pure but for `files`, `look`, `load` and `content`.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +73,26 @@ class Unfit:
 
 
 def load(folder: Path = FOLDER) -> tuple[Manifest, ...]:
-    """All wheels that were built. Raises UsageError for a manifest that can't be read."""
-    return tuple(_read(path) for path in sorted(folder.glob("*.whl.json")))
+    """All wheels that were built. Raises UsageError for a manifest that can't be read.
+
+    It may be of the very wheel that is wanted; who looks at all of them asks `look`.
+    """
+    wheels, mistakes = look(folder)
+    for mistake in mistakes.values():
+        raise mistake
+    return wheels
+
+
+def look(folder: Path) -> tuple[tuple[Manifest, ...], dict[str, UsageError]]:
+    """All wheels that were built, and wheel → what is wrong with the manifest that it has."""
+    wheels: list[Manifest] = []
+    mistakes: dict[str, UsageError] = {}
+    for path in sorted(folder.glob("*.whl.json")):
+        try:
+            wheels.append(_read(path))
+        except UsageError as error:
+            mistakes[path.name.removesuffix(".json")] = error
+    return tuple(wheels), mistakes
 
 
 def _read(path: Path) -> Manifest:

@@ -18,6 +18,7 @@ from provision.errors import (
     DONE,
     FAILED,
     INTERRUPTED,
+    USAGE,
     ProvisionError,
     UsageError,
 )
@@ -55,12 +56,13 @@ def make(
         known = inventory.load()
         if len(hosts) > 1:
             raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
+        built = wheelhouse.load()
     except ProvisionError as error:
         report.error(error)
         return error.exit_code
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, start=True, compared=False)
+        ready = get_ready(host, report, start=True, compared=False, wheels=built)
         tell = heard(functools.partial(report.event, host.name))
         seen = engine.look(ready)
         if not plan:
@@ -182,45 +184,41 @@ def _lock(report: Report, name: str, *, check: bool) -> tuple[dict[str, Any], in
 def listed(*, json: bool) -> int:
     """Show what was built."""
     report = Report(json=json)
-    try:
-        wheels = wheelhouse.load()
-    except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+    wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
     for one in wheels:
         archs_ = ", ".join(one.archs)
         report.say(
             one.file, f"{one.size / 1e6:.1f} MB, for {archs_}, glibc {one.glibc}; {one.sha256}"
         )
-    if not wheels and not json:
+    for mistake in mistakes.values():
+        report.error(mistake)
+    if not wheels and not mistakes:
         report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
     if json:
-        report.data([one.model_dump(mode="json") for one in wheels])
-    return DONE
+        wrong = [{"file": name, **failure(mistake)} for name, mistake in mistakes.items()]
+        report.data([*(one.model_dump(mode="json") for one in wheels), *wrong])
+    return USAGE if mistakes else DONE
 
 
 def verify(*, json: bool) -> int:
     """Hold every wheel to its manifest."""
     report = Report(json=json)
+    wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
     found: dict[str, Any] = {}
-    code = DONE
-    try:
-        wheels = wheelhouse.load()
-        for one in wheels:
-            found[one.file] = {"sha256": one.sha256}
-            try:
-                wheelhouse.content(wheels, one.sha256)
-                report.say(one.file, "as its manifest says", "green")
-            except ProvisionError as error:
-                report.error(error)
-                found[one.file] |= failure(error)
-                code = DIFFERENCES
-    except ProvisionError as error:
-        report.error(error)
-        found, code = failure(error), error.exit_code
+    wrong: dict[str, ProvisionError] = {**mistakes}
+    for one in wheels:
+        found[one.file] = {"sha256": one.sha256}
+        try:
+            wheelhouse.content([one], one.sha256)
+            report.say(one.file, "as its manifest says", "green")
+        except ProvisionError as error:
+            wrong[one.file] = error
+    for name, mistake in wrong.items():
+        report.error(mistake)
+        found[name] = {**found.get(name, {}), **failure(mistake)}
     if json:
         report.data(found)
-    return code
+    return DIFFERENCES if wrong else DONE
 
 
 def draw(wheel: str, output: Path | None) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from provision.checks.finding import Finding
     from provision.facts import Unknown
     from provision.facts.trials import Trials
+    from provision.wheelhouse import Manifest
 
 Names = Sequence[str]
 
@@ -235,9 +236,10 @@ def get_ready(
     start: bool = False,
     accept_new: bool = False,
     compared: bool = True,
+    wheels: tuple[Manifest, ...] | None = None,
 ) -> Target:
     say = functools.partial(report.say, host.name) if start else None
-    return target(host, start=say, accept_new=accept_new, compared=compared)
+    return target(host, start=say, accept_new=accept_new, compared=compared, wheels=wheels)
 
 
 def look(ready: Target, report: Report) -> engine.Look:

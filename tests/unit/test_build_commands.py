@@ -90,30 +90,52 @@ def prune(*, plan=False, yes=True, json=False):
     return commands.prune(plan=plan, yes=yes, json=json)
 
 
-def listed():
-    return commands.listed(json=False)
+def listed(*, json=False):
+    return commands.listed(json=json)
 
 
 def verify(*, json=False):
     return commands.verify(json=json)
 
 
-@pytest.mark.parametrize("command", [listed, verify, prune])
-def test_a_manifest_that_is_none_ends_2_and_nothing_goes(house, capsys, command):
+@pytest.mark.parametrize(("command", "code"), [(listed, 2), (verify, 3), (prune, 2)])
+def test_a_manifest_that_is_none_is_an_error_and_nothing_goes(house, capsys, command, code):
     (house.folder / f"{OLD}.json").write_text("{}")
     before = sorted(house.folder.iterdir())
-    assert command() == 2
+    assert command() == code
     assert f"{OLD}.json: not a wheel's manifest" in capsys.readouterr().err
     assert sorted(house.folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("command", [verify, prune])
-def test_in_the_data_it_is_an_error(house, capsys, command):
+def test_in_the_data_of_prune_it_is_an_error(house, capsys):
     (house.folder / f"{OLD}.json").write_text("{}")
-    assert command(json=True) == 2
+    assert prune(json=True) == 2
     data = json.loads(capsys.readouterr().out)
     assert f"{OLD}.json: not a wheel's manifest" in data["error"]
     assert data.keys() == {"error", "hint"}
+
+
+def test_the_others_are_listed_beside_it(house, capsys):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert listed(json=True) == 2
+    good, bad = json.loads(capsys.readouterr().out)
+    assert Manifest.model_validate(good) == house.wanted
+    assert bad.keys() == {"file", "error", "hint"}
+    assert bad["file"] == OLD
+
+
+def test_the_others_are_verified_beside_it(house, capsys):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert verify(json=True) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert data[WANTED] == {"sha256": house.wanted.sha256}
+    assert data[OLD].keys() == {"error", "hint"}
+
+
+def test_a_build_does_not_begin_beside_it(house, capsys):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert build() == 2
+    assert f"{OLD}.json: not a wheel's manifest" in capsys.readouterr().err
 
 
 # --- verify ------------------------------------------------------------------------------------
@@ -286,8 +308,8 @@ def test_push_as_json_has_what_was_copied_and_what_was_there(wanting, house, cap
 
 
 @pytest.fixture
-def profiles(tmp_path, monkeypatch):
-    """No recipe was measured yet."""
+def profiles(empty, tmp_path, monkeypatch):
+    """No recipe was measured yet, and no wheel built."""
     monkeypatch.setattr(profile, "FOLDER", tmp_path)
 
 
@@ -323,14 +345,16 @@ def test_the_plan_as_json_stands_alone_on_stdout(hosts, profiles, capsys):
 @pytest.mark.parametrize("plan", [True, False])
 def test_what_the_wheelhouse_has_is_not_built_again(hosts, empty, profiles, capsys, plan):
     empty.mkdir()
-    hosts(want=dataclasses.replace(WANT, wheelhouse=(put(empty, CELL),)), a=[probed()])
+    put(empty, CELL)
+    hosts(a=[probed()])
     assert build(plan=plan) == 0
     assert f"a  nothing to do: the wheelhouse has {CELL}" in capsys.readouterr().out
 
 
 def test_unless_it_is_asked_for(hosts, empty, profiles, capsys):
     empty.mkdir()
-    hosts(want=dataclasses.replace(WANT, wheelhouse=(put(empty, CELL),)), a=[probed()])
+    put(empty, CELL)
+    hosts(a=[probed()])
     assert build(force=True) == 0
     out = capsys.readouterr().out
     assert "nothing to do" not in out
@@ -361,9 +385,9 @@ def test_a_plan_changes_nothing_and_is_shown_while_a_run_goes_on_there(hosts, pr
 
 def test_a_wheel_that_is_damaged_does_not_count_as_there(hosts, empty, profiles, capsys):
     empty.mkdir()
-    wheel = put(empty, CELL)
+    put(empty, CELL)
     (empty / CELL).write_bytes(b"another")
-    hosts(want=dataclasses.replace(WANT, wheelhouse=(wheel,)), a=[probed()])
+    hosts(a=[probed()])
     assert build() == 0
     out = capsys.readouterr().out
     assert "is gone or damaged" in out
