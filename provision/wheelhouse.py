@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,17 @@ from provision.stack import Sha256, Table
 
 VARIABLE = "FIRSTLIGHT_WHEELHOUSE"
 """Environment variable that names another folder, such as one that a team shares."""
-FOLDER = Path(os.environ.get(VARIABLE) or Path(__file__).parents[1] / "wheels" / "dist")
+
+
+def place(named: str | None) -> Path:
+    """The wheelhouse's folder, absolute: what VARIABLE says, else the project's own."""
+    if not named:
+        return Path(__file__).parents[1] / "wheels" / "dist"
+    # Unlike Path's own it leaves the `~` of a user that there is not.
+    return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
+
+
+FOLDER = place(os.environ.get(VARIABLE))
 
 
 class Manifest(Table):
@@ -72,22 +83,58 @@ class Unfit:
     reason: str
 
 
-def load(folder: Path = FOLDER) -> tuple[Manifest, ...]:
-    """All wheels that were built. Raises UsageError for a manifest that can't be read.
+def files(folder: Path, *, first: bool = False) -> list[Path]:
+    """All that lies in a wheelhouse, sorted by name.
 
-    It may be of the very wheel that is wanted; who looks at all of them asks `look`.
+    The project's own folder comes with its first wheel. One that VARIABLE names has to be there,
+    unless the `first` wheel is about to be built into it: a share that is not mounted would look
+    as if nobody had built anything.
+
+    Raises UsageError for a folder that is not there or can't be read.
     """
-    wheels, mistakes = look(folder)
+    named = bool(os.environ.get(VARIABLE))
+    lead = f"{VARIABLE}: " if named else ""
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError as error:
+        above = folder.parent
+        if not named or (first and above.is_dir()):
+            return []
+        lacking = f"{folder}, nor {above} to make it in" if first else f"{folder}"
+        raise UsageError(
+            f"{lead}there is no folder {lacking}",
+            hint="is its share mounted? The first `invoke build` makes the folder, not those above",
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"{lead}{folder}: can't be read as a folder: {error.strerror}",
+            hint=f"see what it is, and who may read it: ls -ld {shlex.quote(str(folder))}",
+        ) from error
+
+
+def load(folder: Path = FOLDER, *, first: bool = False) -> tuple[Manifest, ...]:
+    """All wheels that were built. Raises UsageError for what can't be read, folder or manifest.
+
+    That may be of the very wheel that is wanted; who looks at all of them asks `look`.
+    """
+    wheels, mistakes = look(folder, first=first)
     for mistake in mistakes.values():
         raise mistake
     return wheels
 
 
-def look(folder: Path) -> tuple[tuple[Manifest, ...], dict[str, UsageError]]:
-    """All wheels that were built, and wheel → what is wrong with the manifest that it has."""
+def look(
+    folder: Path, *, first: bool = False
+) -> tuple[tuple[Manifest, ...], dict[str, UsageError]]:
+    """All wheels that were built, and wheel → what is wrong with the manifest that it has.
+
+    `first`, and what is raised, are as for `files`.
+    """
     wheels: list[Manifest] = []
     mistakes: dict[str, UsageError] = {}
-    for path in sorted(folder.glob("*.whl.json")):
+    for path in files(folder, first=first):
+        if not path.name.endswith(".whl.json"):
+            continue
         try:
             wheels.append(_read(path))
         except UsageError as error:

@@ -22,7 +22,7 @@ from provision.errors import (
     ProvisionError,
     UsageError,
 )
-from provision.fleet import each, failure
+from provision.fleet import each, failure, refused
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
@@ -56,7 +56,7 @@ def make(
         known = inventory.load()
         if len(hosts) > 1:
             raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
-        built = wheelhouse.load()
+        built = wheelhouse.load(first=True)
     except ProvisionError as error:
         report.error(error)
         return error.exit_code
@@ -184,7 +184,10 @@ def _lock(report: Report, name: str, *, check: bool) -> tuple[dict[str, Any], in
 def listed(*, json: bool) -> int:
     """Show what was built."""
     report = Report(json=json)
-    wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
+    try:
+        wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
+    except UsageError as error:
+        return refused(report, error, json=json)
     for one in wheels:
         archs_ = ", ".join(one.archs)
         report.say(
@@ -203,7 +206,10 @@ def listed(*, json: bool) -> int:
 def verify(*, json: bool) -> int:
     """Hold every wheel to its manifest."""
     report = Report(json=json)
-    wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
+    try:
+        wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
+    except UsageError as error:
+        return refused(report, error, json=json)
     found: dict[str, Any] = {}
     wrong: dict[str, ProvisionError] = {**mistakes}
     for one in wheels:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from packaging.utils import parse_wheel_filename
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from provision import wheelhouse
 from provision.errors import UsageError
 from provision.stack import validated
 
@@ -166,7 +167,8 @@ def load(wheel: str, folder: Path) -> Provenance:
 
 
 def _newest(folder: Path) -> Path:
-    found = sorted(folder.glob(f"*.whl{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+    every = (path for path in wheelhouse.files(folder) if path.name.endswith(f".whl{SUFFIX}"))
+    found = sorted(every, key=lambda path: path.stat().st_mtime)
     if not found:
         raise UsageError(
             f"{folder} holds no wheel yet", hint="build one: invoke build --recipe NAME"

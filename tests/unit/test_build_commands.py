@@ -98,6 +98,17 @@ def verify(*, json=False):
     return commands.verify(json=json)
 
 
+@pytest.mark.parametrize("command", [listed, verify, prune])
+def test_a_wheelhouse_that_is_not_there_is_none_without_a_wheel(
+    empty, monkeypatch, capsys, command
+):
+    monkeypatch.setenv(wheelhouse.VARIABLE, str(empty))
+    assert command(json=True) == 2
+    said = capsys.readouterr()
+    assert f"there is no folder {empty}" in said.err
+    assert json.loads(said.out).keys() == {"error", "hint"}
+
+
 @pytest.mark.parametrize(("command", "code"), [(listed, 2), (verify, 3), (prune, 2)])
 def test_a_manifest_that_is_none_is_an_error_and_nothing_goes(house, capsys, command, code):
     (house.folder / f"{OLD}.json").write_text("{}")
@@ -349,6 +360,15 @@ def test_what_the_wheelhouse_has_is_not_built_again(hosts, empty, profiles, caps
     hosts(a=[probed()])
     assert build(plan=plan) == 0
     assert f"a  nothing to do: the wheelhouse has {CELL}" in capsys.readouterr().out
+
+
+def test_the_first_wheel_is_planned_into_a_folder_that_is_yet_to_be_made(
+    hosts, empty, profiles, monkeypatch, capsys
+):
+    monkeypatch.setenv(wheelhouse.VARIABLE, str(empty))
+    hosts(a=[probed()])
+    assert build() == 0
+    assert not empty.exists()
 
 
 def test_unless_it_is_asked_for(hosts, empty, profiles, capsys):

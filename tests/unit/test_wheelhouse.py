@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +126,65 @@ def test_a_manifest_that_requires_what_is_no_requirement(folder):
     (folder / f"{FILE}.json").write_text(json.dumps(wrong))
     with pytest.raises(UsageError, match="not a wheel's manifest"):
         wheelhouse.load(folder)
+
+
+# --- its folder --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """The variable names a folder; which one is its own matter."""
+    monkeypatch.setenv(wheelhouse.VARIABLE, "x")
+    return tmp_path / "share" / "wheels"
+
+
+@pytest.mark.parametrize("name", ["~/wheels", "wheels"])
+def test_the_folder_is_read_as_a_shell_would_and_said_in_full(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert wheelhouse.place(name) == tmp_path / "wheels"
+
+
+def test_without_the_variable_it_is_the_project_s_own():
+    assert wheelhouse.place(None) == wheelhouse.place("")
+    assert wheelhouse.place("").parts[-2:] == ("wheels", "dist")
+
+
+def test_a_folder_that_was_named_has_to_be_there(named):
+    named.parent.mkdir()
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.load(named)
+    assert caught.value.what == f"{wheelhouse.VARIABLE}: there is no folder {named}"
+
+
+def test_unless_the_first_wheel_is_to_come_into_it(named):
+    named.parent.mkdir()
+    assert wheelhouse.load(named, first=True) == ()
+
+
+def test_nor_is_the_folder_above_made_then(named):
+    with pytest.raises(UsageError, match=f"no folder {named}, nor {named.parent} to make it in"):
+        wheelhouse.load(named, first=True)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_no_folder_is_no_wheelhouse(named, monkeypatch, first):
+    named.parent.write_text("")
+    says = f"{named.parent}: can't be read as a folder: Not a directory"
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.load(named.parent, first=first)
+    assert caught.value.what == f"{wheelhouse.VARIABLE}: {says}"
+    monkeypatch.delenv(wheelhouse.VARIABLE)
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.load(named.parent, first=first)
+    assert caught.value.what == says
+
+
+def test_nor_is_a_folder_that_may_not_be_read(folder, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UsageError, match="can't be read as a folder: Permission denied") as caught:
+        wheelhouse.load(folder)
+    assert caught.value.hint.endswith(f"ls -ld {folder}")
