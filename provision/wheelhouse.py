@@ -107,9 +107,13 @@ def files(folder: Path, *, first: bool = False) -> list[Path]:
         ) from error
     except OSError as error:
         raise UsageError(
-            f"{lead}{folder}: can't be read as a folder: {error.strerror}",
-            hint=f"see what it is, and who may read it: ls -ld {shlex.quote(str(folder))}",
+            f"{lead}{folder}: can't be read as a folder: {error.strerror}", hint=looked_at(folder)
         ) from error
+
+
+def looked_at(path: Path) -> str:
+    """How whoever meets a path that can't be read sees why: what to say as a hint."""
+    return f"see what it is, and who may read it: ls -ld {shlex.quote(str(path))}"
 
 
 def load(folder: Path = FOLDER, *, first: bool = False) -> tuple[Manifest, ...]:
@@ -148,7 +152,9 @@ def _read(path: Path) -> Manifest:
         parse_wheel_filename(found.file)
         for text in found.requires:
             Requirement(text)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise _unread(path, error) from error
+    except (ValueError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise UsageError(
             f"{path}: not a wheel's manifest: {said}",
@@ -157,11 +163,23 @@ def _read(path: Path) -> Manifest:
     return found
 
 
+def _unread(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path}: can't be read: {error.strerror}", hint=looked_at(path))
+
+
 def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> bytes:
-    """A built wheel's bytes. Raises ProvisionError when its file is gone or damaged."""
-    (wheel,) = {w.file for w in wheels if w.sha256 == sha256}
-    path = folder / wheel
-    found = path.read_bytes() if path.is_file() else b""
+    """A built wheel's bytes.
+
+    Raises ProvisionError when its file is gone or damaged, UsageError when it may be neither, and
+    can't be read.
+    """
+    path = folder / next(wheel.file for wheel in wheels if wheel.sha256 == sha256)
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        found = b""
+    except OSError as error:
+        raise _unread(path, error) from error
     if hashlib.sha256(found).hexdigest() != sha256:
         raise ProvisionError(
             f"{path}: is gone or damaged: its manifest states sha256 {sha256}",

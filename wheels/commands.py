@@ -92,9 +92,14 @@ def make(
 
 
 def _whole(report: Report, wheel: Manifest) -> bool:
-    """Whether a wheel is what its manifest says; where it is not, why it is built anew."""
+    """Whether a wheel is what its manifest says; where it is not, why it is built anew.
+
+    Raises UsageError for one that can't be read: it may be whole.
+    """
     try:
         wheelhouse.content([wheel], wheel.sha256)
+    except UsageError:
+        raise
     except ProvisionError as error:
         report.say(wheel.file, f"{error.what}: it is built anew", "yellow")
         return False

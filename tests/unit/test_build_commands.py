@@ -175,6 +175,23 @@ def test_verify_as_json_has_each_wheel_and_what_is_wrong_with_it(house, capsys):
     assert f"{OLD}: is gone or damaged" in data[OLD]["error"]
 
 
+def unreadable(path):
+    """Something in its place whose bytes nobody reads."""
+    path.unlink()
+    path.mkdir()
+
+
+def test_what_can_t_be_read_is_a_row_beside_the_others(house, capsys):
+    unreadable(house.folder / OLD)
+    unreadable(house.folder / f"{WANTED}.json")
+    put(house.folder, CELL)
+    assert verify(json=True) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert f"{OLD}: can't be read: Is a directory" in data[OLD]["error"]
+    assert f"{WANTED}.json: can't be read: Is a directory" in data[WANTED]["error"]
+    assert "error" not in data[CELL]
+
+
 # --- prune -------------------------------------------------------------------------------------
 
 
@@ -412,6 +429,15 @@ def test_a_wheel_that_is_damaged_does_not_count_as_there(hosts, empty, profiles,
     out = capsys.readouterr().out
     assert "is gone or damaged" in out
     assert "wheel:lab-kernels: not built" in out
+
+
+def test_one_that_can_t_be_read_is_not_built_anew(hosts, empty, profiles, capsys):
+    empty.mkdir()
+    put(empty, CELL)
+    unreadable(empty / CELL)
+    hosts(a=[probed()])
+    assert build() == 2
+    assert f"{CELL}: can't be read: Is a directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,47 @@ def test_a_wheel_s_content_is_held_to_its_manifest(folder):
     assert "builds it anew" in caught.value.hint
 
 
+def test_two_wheels_may_be_the_same_bytes(folder):
+    again = wheel(FILE.replace("cp311-linux", "abi3-linux"))
+    assert wheelhouse.content((wheel(), again), SHA256, folder) == CONTENT
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Closes files to their reader, whoever runs this."""
+
+    def close(*paths):
+        def refuse(read):
+            def reading(self, *args, **named):
+                if self in paths:
+                    raise PermissionError(13, "Permission denied", str(self))
+                return read(self, *args, **named)
+
+            return reading
+
+        for name in ("read_bytes", "read_text"):
+            monkeypatch.setattr(Path, name, refuse(getattr(Path, name)))
+
+    return close
+
+
+def test_a_wheel_that_may_not_be_read_is_neither_gone_nor_damaged(folder, closed):
+    closed(folder / FILE)
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.content((wheel(),), SHA256, folder)
+    assert caught.value.what == f"{folder / FILE}: can't be read: Permission denied"
+    assert caught.value.hint.endswith(f"ls -ld {folder / FILE}")
+
+
+def test_nor_is_a_manifest_that_may_not_be_read_to_be_taken_away(folder, closed):
+    path = folder / f"{FILE}.json"
+    closed(path)
+    _, mistakes = wheelhouse.look(folder)
+    assert mistakes.keys() == {FILE}
+    assert mistakes[FILE].what == f"{path}: can't be read: Permission denied"
+    assert mistakes[FILE].hint.endswith(f"ls -ld {path}")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"file": "a.whl"}', '{"file": 3}'])
 def test_a_manifest_that_is_none(folder, text):
     (folder / f"{FILE}.json").write_text(text)
