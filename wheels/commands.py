@@ -58,8 +58,7 @@ def make(
             raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
         built = wheelhouse.load(first=True)
     except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
 
     def do(host: Host) -> int:
         ready = get_ready(host, report, start=True, compared=False, wheels=built)

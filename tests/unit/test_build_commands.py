@@ -479,8 +479,12 @@ def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path
     ],
 )
 def test_a_wrong_wish_ends_2_before_any_host_is_asked(profiles, capsys, asked, says):
-    assert build(**asked) == 2
-    assert says in capsys.readouterr().err
+    assert build(**asked, json=True) == 2
+    out, err = capsys.readouterr()
+    assert says in err
+    data = json.loads(out)
+    assert says in data["error"]
+    assert data.keys() == {"error", "hint"}
 
 
 @pytest.mark.parametrize(
