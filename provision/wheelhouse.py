@@ -107,11 +107,11 @@ def files(folder: Path, *, first: bool = False) -> list[Path]:
         ) from error
     except OSError as error:
         raise UsageError(
-            f"{lead}{folder}: can't be read as a folder: {error.strerror}", hint=looked_at(folder)
+            f"{lead}{folder}: can't be read as a folder: {error.strerror}", hint=_looked_at(folder)
         ) from error
 
 
-def looked_at(path: Path) -> str:
+def _looked_at(path: Path) -> str:
     """How whoever meets a path that can't be read sees why: what to say as a hint."""
     return f"see what it is, and who may read it: ls -ld {shlex.quote(str(path))}"
 
@@ -152,8 +152,10 @@ def _read(path: Path) -> Manifest:
         parse_wheel_filename(found.file)
         for text in found.requires:
             Requirement(text)
+        if f"{found.file}.json" != path.name:
+            raise ValueError(f"it is that of {found.file}")
     except OSError as error:
-        raise _unread(path, error) from error
+        raise unread(path, error) from error
     except (ValueError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise UsageError(
@@ -163,8 +165,9 @@ def _read(path: Path) -> Manifest:
     return found
 
 
-def _unread(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"{path}: can't be read: {error.strerror}", hint=looked_at(path))
+def unread(path: Path, error: OSError) -> UsageError:
+    """What to raise of a file that is there and can't be read."""
+    return UsageError(f"{path}: can't be read: {error.strerror}", hint=_looked_at(path))
 
 
 def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> bytes:
@@ -179,11 +182,11 @@ def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> b
     except FileNotFoundError:
         found = b""
     except OSError as error:
-        raise _unread(path, error) from error
+        raise unread(path, error) from error
     if hashlib.sha256(found).hexdigest() != sha256:
         raise ProvisionError(
             f"{path}: is gone or damaged: its manifest states sha256 {sha256}",
-            hint="invoke build --recipe NAME builds it anew; invoke wheels.verify looks at all",
+            hint="invoke build --recipe NAME builds it anew",
         )
     return found
 
