@@ -200,11 +200,15 @@ def listed(*, json: bool) -> int:
     for mistake in mistakes.values():
         report.error(mistake)
     if not wheels and not mistakes:
-        report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
+        _say_empty(report)
     if json:
         wrong = [{"file": name, **failure(mistake)} for name, mistake in mistakes.items()]
         report.data([*(one.model_dump(mode="json") for one in wheels), *wrong])
     return USAGE if mistakes else DONE
+
+
+def _say_empty(report: Report) -> None:
+    report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
 
 
 def verify(*, json: bool) -> int:
@@ -214,6 +218,8 @@ def verify(*, json: bool) -> int:
         wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
     except UsageError as error:
         return refused(report, error, json=json)
+    if not wheels and not mistakes:
+        _say_empty(report)
     found: dict[str, Any] = {}
     wrong: dict[str, ProvisionError] = {**mistakes}
     for one in wheels:
@@ -264,7 +270,9 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
         for one in gone:
             said = f"{one.size / 1e6:.1f} MB: no stack's lock takes it"
             report.say(one.file, f"would go, {said}", "yellow")
-        if not gone:
+        if not wheels:
+            _say_empty(report)
+        elif not gone:
             report.say(
                 "wheelhouse", "nothing to do: every wheel is one that a stack takes", "green"
             )
@@ -322,6 +330,9 @@ def push(hosts: Sequence[str], groups: Sequence[str], *, json: bool) -> int:
             )
             done[name].append(one.file)
             report.say(host.name, f"{one.file}: {said}")
+        if not wheels:
+            said = f"nothing to do: the wheelhouse has no wheel that stack {host.stack} takes"
+            report.say(host.name, said, "green")
         return DONE
 
     code = each(report, hosts, groups, do, found)

@@ -79,13 +79,6 @@ def test_the_list_as_json_is_the_manifests(house, capsys):
     assert [Manifest.model_validate(one) for one in data] == [house.old, house.wanted]
 
 
-def test_an_empty_wheelhouse_says_so(empty, capsys):
-    assert commands.listed(json=False) == 0
-    assert f"{empty} holds no wheel yet" in capsys.readouterr().out
-    assert commands.listed(json=True) == 0
-    assert json.loads(capsys.readouterr().out) == []
-
-
 def prune(*, plan=False, yes=True, json=False):
     return commands.prune(plan=plan, yes=yes, json=json)
 
@@ -96,6 +89,27 @@ def listed(*, json=False):
 
 def verify(*, json=False):
     return commands.verify(json=json)
+
+
+@pytest.mark.parametrize(
+    ("command", "data"),
+    [(listed, []), (verify, {}), (prune, {"unwanted": [], "removed": []})],
+)
+def test_an_empty_wheelhouse_says_so(empty, capsys, command, data):
+    assert command() == 0
+    assert capsys.readouterr().out == f"wheelhouse  {empty} holds no wheel yet\n"
+    assert command(json=True) == 0
+    assert json.loads(capsys.readouterr().out) == data
+    assert not empty.exists()
+
+
+def test_a_wheel_has_one_manifest(house, capsys):
+    manifest = (house.folder / f"{WANTED}.json").read_text()
+    (house.folder / f"{OLD}.json").write_text(manifest)
+    assert verify() == 3
+    said = capsys.readouterr()
+    assert f"{OLD}.json: not a wheel's manifest: it is that of {WANTED}" in said.err
+    assert said.out.count("as its manifest says") == 1
 
 
 @pytest.mark.parametrize("command", [listed, verify, prune])
@@ -266,11 +280,6 @@ def test_prune_as_json_has_what_no_stack_takes_and_what_was_removed(house, capsy
     assert data == {"unwanted": [OLD], "removed": removed}
 
 
-def test_nothing_is_there_to_prune(empty):
-    assert prune() == 0
-    assert not empty.exists()
-
-
 # --- push --------------------------------------------------------------------------------------
 
 
@@ -309,6 +318,15 @@ def test_what_is_there_is_not_copied_again(wanting, capsys):
     wanting(a=[lacking()])
     assert push("a") == 0
     assert capsys.readouterr().out == f"a  {WANTED}: there already\n"
+
+
+def test_where_no_wheel_is_taken_push_says_so(wanting, capsys):
+    wanting(b=[lacking()])
+    assert push("b") == 0
+    assert (
+        capsys.readouterr().out
+        == "b  nothing to do: the wheelhouse has no wheel that stack lab takes\n"
+    )
 
 
 def test_a_wheel_that_is_damaged_is_not_copied(wanting, house, capsys):
