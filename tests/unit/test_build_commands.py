@@ -12,7 +12,7 @@ from provision import wheelhouse
 from provision.errors import TransportError
 from provision.report import Report
 from provision.wheelhouse import Manifest
-from wheels import commands, index, profile, recipe
+from wheels import commands, index, lock, profile, recipe
 from wheels.commands import _bytes as size
 
 pytestmark = pytest.mark.usefixtures("an_inventory")
@@ -476,6 +476,18 @@ def test_a_recipe_that_is_not_what_lies_beside_it_ends_2(
     monkeypatch.setattr(recipe, "load", lambda name: changed)
     assert build() == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_mistake_of_the_recipe_is_told_before_a_lock_that_is_not_there_yet(
+    hosts, profiles, monkeypatch, tmp_path, capsys
+):
+    hosts(a=[probed()])
+    source = recipe.Source(folder="lab-kernels", units=("csrx/*.cu",))
+    changed = recipe.load("lab-kernels").model_copy(update={"source": source})
+    monkeypatch.setattr(recipe, "load", lambda name: changed)
+    monkeypatch.setattr(lock, "FOLDER", tmp_path)
+    assert build() == 2
+    assert "source.units: no file matches" in capsys.readouterr().err
 
 
 def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path, capsys):
