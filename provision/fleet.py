@@ -60,6 +60,14 @@ def each(
     return next((code for code in SEVERITY if code in codes), DONE)
 
 
+def refused(report: Report, error: ProvisionError, *, json: bool) -> int:
+    """Say why nothing was begun, also as data where that was asked for; returns the exit code."""
+    report.error(error)
+    if json:
+        report.data(failure(error))
+    return error.exit_code
+
+
 def failure(error: ProvisionError) -> dict[str, str]:
     """An error as JSON has it."""
     return {"error": error.what, "hint": error.hint}

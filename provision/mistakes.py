@@ -11,6 +11,9 @@ from pydantic import BaseModel, RootModel, ValidationError
 
 from provision.errors import dotted, shown
 
+TABLES = {"dict_type", "mapping_type", "model_type"}
+"""What pydantic calls the mistake where fields with names were expected."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -38,7 +41,9 @@ def first(error: ValidationError, model: type[BaseModel], own: Collection[str] =
         return unknown_field(path, [name for name in _fields(model, path[:-1]) if name not in own])
     # Of a missing field pydantic gives all that stands around it.
     got = f", got {shown(one['input'])}" if one["type"] != "missing" else ""
-    return Mistake(path, one["msg"].removeprefix("Value error, ") + got)
+    # Its own words name Python's types, and classes of ours.
+    what = "expected a table" if one["type"] in TABLES else one["msg"].removeprefix("Value error, ")
+    return Mistake(path, what + got)
 
 
 def unknown_field(path: tuple[Any, ...], there: Sequence[str]) -> Mistake:

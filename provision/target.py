@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from provision import baseline, stack, wheelhouse
 from provision.errors import ProvisionError, UsageError
 from provision.inventory import Host
-from provision.stack import Repository
+from provision.stack import Repository, Stack
 from provision.transport import Transport
 from provision.transport.local import Local
 from provision.want import Want
+from provision.wheelhouse import Manifest
 
 if TYPE_CHECKING:
     from provision.lab import LabSpec  # most hosts need none of the lab
@@ -48,14 +49,16 @@ def target(
     start: Callable[[str], None] | None = None,
     accept_new: bool = False,
     compared: bool = True,
+    wheels: tuple[Manifest, ...] | None = None,
 ) -> Target:
     """Make a host ready, and begin to log in: whoever asked has more to import meanwhile.
 
     A lab host that is down is started when `start`, told of it, is given. What is `compared` with
-    its baseline needs one that can be read; nothing else does.
+    its baseline needs one that can be read; nothing else does. `wheels` are those of the
+    wheelhouse, where somebody has looked already.
 
-    Raises UsageError for a wrong stack or SSH configuration, ProvisionError for a lab host
-    that is down.
+    Raises UsageError for a wrong stack or SSH configuration, or a wheelhouse that can't be read,
+    ProvisionError for a lab host that is down.
     """
     if host.lab:
         host = _lab(host, start)
@@ -78,11 +81,17 @@ def wanted(host: Host, *, compared: bool = True) -> Want:
         stack=its,
         uv=stack.load_uv(),
         gpus=host.gpus,
-        wheelhouse=wheelhouse.load(),
+        wheelhouse=_built(wanted) if wheels is None else wheels,
         repository=host.repository,
         site=host.site,
         baseline=baseline.load(host.name) if compared else None,
     )
+
+
+def _built(stack: Stack) -> tuple[Manifest, ...]:
+    """What may join a stack's environments; damage to the wheelhouse is nothing to other stacks."""
+    takes = any(environment.wheels for environment in stack.environment.values())
+    return wheelhouse.load() if takes else ()
 
 
 def _transport(host: Host, *, accept_new: bool) -> Transport:

@@ -1,10 +1,14 @@
-"""The wheels that were built here: what each is, and which one fits a lock. Pure but for `load`."""
+"""The wheels that were built here: what each is, and which one fits a lock.
+
+Pure but for `files`, `look`, `load` and `content`.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +23,17 @@ from provision.stack import Sha256, Table
 
 VARIABLE = "FIRSTLIGHT_WHEELHOUSE"
 """Environment variable that names another folder, such as one that a team shares."""
-FOLDER = Path(os.environ.get(VARIABLE) or Path(__file__).parents[1] / "wheels" / "dist")
+
+
+def place(named: str | None) -> Path:
+    """The wheelhouse's folder, absolute: what VARIABLE says, else the project's own."""
+    if not named:
+        return Path(__file__).parents[1] / "wheels" / "dist"
+    # Unlike Path's own it leaves the `~` of a user that there is not.
+    return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111
+
+
+FOLDER = place(os.environ.get(VARIABLE))
 
 
 class Manifest(Table):
@@ -69,9 +83,67 @@ class Unfit:
     reason: str
 
 
-def load(folder: Path = FOLDER) -> tuple[Manifest, ...]:
-    """All wheels that were built. Raises UsageError for a manifest that can't be read."""
-    return tuple(_read(path) for path in sorted(folder.glob("*.whl.json")))
+def files(folder: Path, *, first: bool = False) -> list[Path]:
+    """All that lies in a wheelhouse, sorted by name.
+
+    The project's own folder comes with its first wheel. One that VARIABLE names has to be there,
+    unless the `first` wheel is about to be built into it: a share that is not mounted would look
+    as if nobody had built anything.
+
+    Raises UsageError for a folder that is not there or can't be read.
+    """
+    named = bool(os.environ.get(VARIABLE))
+    lead = f"{VARIABLE}: " if named else ""
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError as error:
+        above = folder.parent
+        if not named or (first and above.is_dir()):
+            return []
+        lacking = f"{folder}, nor {above} to make it in" if first else f"{folder}"
+        raise UsageError(
+            f"{lead}there is no folder {lacking}",
+            hint="is its share mounted? The first `invoke build` makes the folder, not those above",
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            f"{lead}{folder}: can't be read as a folder: {error.strerror}", hint=_looked_at(folder)
+        ) from error
+
+
+def _looked_at(path: Path) -> str:
+    """How whoever meets a path that can't be read sees why: what to say as a hint."""
+    return f"see what it is, and who may read it: ls -ld {shlex.quote(str(path))}"
+
+
+def load(folder: Path = FOLDER, *, first: bool = False) -> tuple[Manifest, ...]:
+    """All wheels that were built. Raises UsageError for what can't be read, folder or manifest.
+
+    That may be of the very wheel that is wanted; who looks at all of them asks `look`.
+    """
+    wheels, mistakes = look(folder, first=first)
+    for mistake in mistakes.values():
+        raise mistake
+    return wheels
+
+
+def look(
+    folder: Path, *, first: bool = False
+) -> tuple[tuple[Manifest, ...], dict[str, UsageError]]:
+    """All wheels that were built, and wheel → what is wrong with the manifest that it has.
+
+    `first`, and what is raised, are as for `files`.
+    """
+    wheels: list[Manifest] = []
+    mistakes: dict[str, UsageError] = {}
+    for path in files(folder, first=first):
+        if not path.name.endswith(".whl.json"):
+            continue
+        try:
+            wheels.append(_read(path))
+        except UsageError as error:
+            mistakes[path.name.removesuffix(".json")] = error
+    return tuple(wheels), mistakes
 
 
 def _read(path: Path) -> Manifest:
@@ -80,7 +152,11 @@ def _read(path: Path) -> Manifest:
         parse_wheel_filename(found.file)
         for text in found.requires:
             Requirement(text)
-    except (OSError, ValueError, RecursionError) as error:
+        if f"{found.file}.json" != path.name:
+            raise ValueError(f"it is that of {found.file}")
+    except OSError as error:
+        raise unread(path, error) from error
+    except (ValueError, RecursionError) as error:
         said = str(error).splitlines()[0]
         raise UsageError(
             f"{path}: not a wheel's manifest: {said}",
@@ -89,15 +165,28 @@ def _read(path: Path) -> Manifest:
     return found
 
 
+def unread(path: Path, error: OSError) -> UsageError:
+    """What to raise of a file that is there and can't be read."""
+    return UsageError(f"{path}: can't be read: {error.strerror}", hint=_looked_at(path))
+
+
 def content(wheels: Iterable[Manifest], sha256: str, folder: Path = FOLDER) -> bytes:
-    """A built wheel's bytes. Raises ProvisionError when its file is gone or damaged."""
-    (wheel,) = {w.file for w in wheels if w.sha256 == sha256}
-    path = folder / wheel
-    found = path.read_bytes() if path.is_file() else b""
+    """A built wheel's bytes.
+
+    Raises ProvisionError when its file is gone or damaged, UsageError when it may be neither, and
+    can't be read.
+    """
+    path = folder / next(wheel.file for wheel in wheels if wheel.sha256 == sha256)
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        found = b""
+    except OSError as error:
+        raise unread(path, error) from error
     if hashlib.sha256(found).hexdigest() != sha256:
         raise ProvisionError(
             f"{path}: is gone or damaged: its manifest states sha256 {sha256}",
-            hint="invoke build --recipe NAME builds it anew; invoke wheels.verify looks at all",
+            hint="invoke build --recipe NAME builds it anew",
         )
     return found
 

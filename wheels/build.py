@@ -62,6 +62,10 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
     recipe = wish.recipe
     stack = lock.stack_of(recipe)
     content = source.fetch(recipe)
+    units = source.units(content, recipe.source.units)
+    if not units:
+        patterns = ", ".join(recipe.source.units)
+        raise UsageError(f"{recipe.name}.toml: source.units: no file matches {patterns}")
     script = recipe.checks.kernels
     order = Order(
         archs=archs,
@@ -69,15 +73,12 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
         lock=None if recipe.build.interpreter else lock.load(recipe).text,
         source=content,
         code=zipped(ROOMS),
-        units=source.units(content, recipe.source.units),
+        units=units,
         kernels=(FOLDER / "kernels" / script).read_text(encoding="utf-8") if script else None,
         budget=wish.budget,
         gate=wish.gate,
         afresh=wish.force,
     )
-    if not order.units:
-        patterns = ", ".join(recipe.source.units)
-        raise UsageError(f"{recipe.name}.toml: source.units: no file matches {patterns}")
     if order.lock is not None and (rows := lock.check(recipe)):
         raise UsageError(
             f"{recipe.name}.toml: its lock is out of date: {rows[0].field}: {rows[0].reason}",

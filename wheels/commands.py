@@ -18,10 +18,11 @@ from provision.errors import (
     DONE,
     FAILED,
     INTERRUPTED,
+    USAGE,
     ProvisionError,
     UsageError,
 )
-from provision.fleet import each, failure
+from provision.fleet import each, failure, refused
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
@@ -55,12 +56,12 @@ def make(
         known = inventory.load()
         if len(hosts) > 1:
             raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
+        built = wheelhouse.load(first=True)
     except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, start=True, compared=False)
+        ready = get_ready(host, report, start=True, compared=False, wheels=built)
         tell = heard(functools.partial(report.event, host.name))
         seen = engine.look(ready)
         if not plan:
@@ -90,9 +91,14 @@ def make(
 
 
 def _whole(report: Report, wheel: Manifest) -> bool:
-    """Whether a wheel is what its manifest says; where it is not, why it is built anew."""
+    """Whether a wheel is what its manifest says; where it is not, why it is built anew.
+
+    Raises UsageError for one that can't be read: it may be whole.
+    """
     try:
         wheelhouse.content([wheel], wheel.sha256)
+    except UsageError:
+        raise
     except ProvisionError as error:
         report.say(wheel.file, f"{error.what}: it is built anew", "yellow")
         return False
@@ -183,44 +189,52 @@ def listed(*, json: bool) -> int:
     """Show what was built."""
     report = Report(json=json)
     try:
-        wheels = wheelhouse.load()
-    except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
+    except UsageError as error:
+        return refused(report, error, json=json)
     for one in wheels:
         archs_ = ", ".join(one.archs)
         report.say(
             one.file, f"{one.size / 1e6:.1f} MB, for {archs_}, glibc {one.glibc}; {one.sha256}"
         )
-    if not wheels and not json:
-        report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
+    for mistake in mistakes.values():
+        report.error(mistake)
+    if not wheels and not mistakes:
+        _say_empty(report)
     if json:
-        report.data([one.model_dump(mode="json") for one in wheels])
-    return DONE
+        wrong = [{"file": name, **failure(mistake)} for name, mistake in mistakes.items()]
+        report.data([*(one.model_dump(mode="json") for one in wheels), *wrong])
+    return USAGE if mistakes else DONE
+
+
+def _say_empty(report: Report) -> None:
+    report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
 
 
 def verify(*, json: bool) -> int:
     """Hold every wheel to its manifest."""
     report = Report(json=json)
-    found: dict[str, Any] = {}
-    code = DONE
     try:
-        wheels = wheelhouse.load()
-        for one in wheels:
-            found[one.file] = {"sha256": one.sha256}
-            try:
-                wheelhouse.content(wheels, one.sha256)
-                report.say(one.file, "as its manifest says", "green")
-            except ProvisionError as error:
-                report.error(error)
-                found[one.file] |= failure(error)
-                code = DIFFERENCES
-    except ProvisionError as error:
-        report.error(error)
-        found, code = failure(error), error.exit_code
+        wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
+    except UsageError as error:
+        return refused(report, error, json=json)
+    if not wheels and not mistakes:
+        _say_empty(report)
+    found: dict[str, Any] = {}
+    wrong: dict[str, ProvisionError] = {**mistakes}
+    for one in wheels:
+        found[one.file] = {"sha256": one.sha256}
+        try:
+            wheelhouse.content([one], one.sha256)
+            report.say(one.file, "as its manifest says", "green")
+        except ProvisionError as error:
+            wrong[one.file] = error
+    for name, mistake in wrong.items():
+        report.error(mistake)
+        found[name] = {**found.get(name, {}), **failure(mistake)}
     if json:
         report.data(found)
-    return code
+    return DIFFERENCES if wrong else DONE
 
 
 def draw(wheel: str, output: Path | None) -> int:
@@ -256,7 +270,9 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
         for one in gone:
             said = f"{one.size / 1e6:.1f} MB: no stack's lock takes it"
             report.say(one.file, f"would go, {said}", "yellow")
-        if not gone:
+        if not wheels:
+            _say_empty(report)
+        elif not gone:
             report.say(
                 "wheelhouse", "nothing to do: every wheel is one that a stack takes", "green"
             )
@@ -314,6 +330,9 @@ def push(hosts: Sequence[str], groups: Sequence[str], *, json: bool) -> int:
             )
             done[name].append(one.file)
             report.say(host.name, f"{one.file}: {said}")
+        if not wheels:
+            said = f"nothing to do: the wheelhouse has no wheel that stack {host.stack} takes"
+            report.say(host.name, said, "green")
         return DONE
 
     code = each(report, hosts, groups, do, found)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from provision import stack as stacks
+from provision import tables
 from provision.errors import UsageError
 from provision.locking import text
 from provision.locking.check import Stale, stale
@@ -30,7 +31,8 @@ def versions(recipe: Recipe, stack: Stack) -> dict[str, str]:
     environment = stack.environment.get(recipe.environment)
     if environment is None:
         raise UsageError(
-            f"{recipe.name}.toml: environment: stack {stack.name} has no {recipe.environment!r}"
+            f"{recipe.name}.toml: environment: stack {stack.name} has no {recipe.environment!r}",
+            hint=f"environments there: {', '.join(stack.environment) or 'none'}",
         )
     if not set(recipe.against) - set(recipe.versions):
         return dict(recipe.versions)
@@ -70,10 +72,12 @@ def load(recipe: Recipe) -> Lock:
     """Read it. Raises UsageError where it is missing or damaged."""
     mend = f"make it: invoke lock --recipe {recipe.name}"
     path = file(recipe)
+    if not path.is_file():
+        raise UsageError(f"recipe {recipe.name} has no lock {path.name}", hint=mend)
+    lock = Lock(text=tables.text(path, hint=mend))
     try:
-        lock = Lock(text=path.read_text(encoding="utf-8"))
         _ = lock.pins
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise UsageError(f"{path.name}: {error}", hint=mend) from error
     return lock
 

@@ -13,10 +13,12 @@ from typing import Annotated, Any
 from packaging.utils import parse_wheel_filename
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from provision import wheelhouse
 from provision.errors import UsageError
 from provision.stack import validated
 
 SUFFIX = ".provenance"
+ANEW = "build the wheel anew: invoke build --force --recipe NAME"
 Epoch = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 """Seconds since the epoch."""
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -135,23 +137,25 @@ class Provenance(Part):
 
 def parse(text: str, file: str) -> Provenance:
     """Read a provenance's text. Raises UsageError naming file and field."""
-    hint = "build the wheel anew: invoke build --force --recipe NAME"
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file}: not a wheel's provenance: {error}", hint=hint) from error
+        raise UsageError(f"{file}: not a wheel's provenance: {error}", hint=ANEW) from error
     if not isinstance(data, dict):
-        raise UsageError(f"{file}: expected an object with a build's records", hint=hint)
+        raise UsageError(f"{file}: expected an object with a build's records", hint=ANEW)
     return validated(Provenance, data, file)
 
 
 def load(wheel: str, folder: Path) -> Provenance:
     """Read what stands beside a wheel of the wheelhouse, `folder`; without a name the newest one's.
 
-    `wheel` is a file's name there, or a path. Raises UsageError where there is none.
+    `wheel` is a file's name there, or a path; its provenance's does as well. Raises UsageError
+    where there is none.
     """
-    path = Path(f"{wheel}{SUFFIX}") if "/" in wheel else folder / f"{wheel}{SUFFIX}"
-    if not wheel:
+    if wheel:
+        file = f"{wheel.removesuffix(SUFFIX)}{SUFFIX}"
+        path = Path(file) if "/" in wheel else folder / file
+    else:
         path = _newest(folder)
     try:
         text = path.read_text(encoding="utf-8")
@@ -160,15 +164,18 @@ def load(wheel: str, folder: Path) -> Provenance:
             f"{path}: there is no provenance of this wheel",
             hint="see the wheels that were built: invoke wheels.list",
         ) from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: can't be read: {error}") from error
-    return parse(text, path.name)
+    except OSError as error:
+        raise wheelhouse.unread(path, error) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a wheel's provenance: {error}", hint=ANEW) from error
+    return parse(text, str(path))
 
 
 def _newest(folder: Path) -> Path:
-    found = sorted(folder.glob(f"*.whl{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise UsageError(
-            f"{folder} holds no wheel yet", hint="build one: invoke build --recipe NAME"
-        )
-    return found[-1]
+    every = wheelhouse.files(folder)
+    found = [path for path in every if path.name.endswith(f".whl{SUFFIX}")]
+    if found:
+        return max(found, key=lambda path: path.stat().st_mtime)
+    if any(path.name.endswith(".whl") for path in every):
+        raise UsageError(f"none of the wheels in {folder} has a provenance", hint=ANEW)
+    raise UsageError(f"{folder} holds no wheel yet", hint="build one: invoke build --recipe NAME")

@@ -9,7 +9,7 @@ from provision import compatibility, resources, wire
 from provision import stack as stacks
 from provision.errors import DIFFERENCES, DONE, ProvisionError
 from provision.facts import Facts, parse
-from provision.fleet import each
+from provision.fleet import each, refused
 from provision.inventory import Host
 from provision.report import Report
 from provision.target import target
@@ -42,8 +42,7 @@ def check_stack(stack: str, hosts: Sequence[str], *, json: bool) -> int:
             with report.working([one.name for one in loaded]):
                 code = max(judge(one.name, Want(stack=one, uv=uv), None) for one in loaded)
     except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
     if json:
         report.data(found)
     return code

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from provision.commands import saved_plan
 from provision.commands.account import accounted
 from provision.errors import DIFFERENCES, DONE, FAILED, ProvisionError, UsageError
-from provision.fleet import each
+from provision.fleet import each, refused
 from provision.inventory import Host
 from provision.report import Report
 from provision.stop import Stop
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from provision.checks.finding import Finding
     from provision.facts import Unknown
     from provision.facts.trials import Trials
+    from provision.wheelhouse import Manifest
 
 Names = Sequence[str]
 
@@ -103,8 +104,7 @@ def apply(file: Path, *, json: bool, verbose: bool, wait: bool) -> int:
             raise UsageError("apply takes a plan file", hint="see: invoke --help apply")
         saved = saved_plan.read(file)
     except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
 
     def do(host: Host) -> int:
         with accounted(report, host.name, found) as account:
@@ -148,8 +148,7 @@ def verify(
     found: dict[str, Any] = {}
     if python and not active:
         error = UsageError("--python names the interpreter of --active", hint="add --active")
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
 
     def do(host: Host) -> int:
         ready = get_ready(host, report, compared=not record_baseline)
@@ -235,9 +234,10 @@ def get_ready(
     start: bool = False,
     accept_new: bool = False,
     compared: bool = True,
+    wheels: tuple[Manifest, ...] | None = None,
 ) -> Target:
     say = functools.partial(report.say, host.name) if start else None
-    return target(host, start=say, accept_new=accept_new, compared=compared)
+    return target(host, start=say, accept_new=accept_new, compared=compared, wheels=wheels)
 
 
 def look(ready: Target, report: Report) -> engine.Look:

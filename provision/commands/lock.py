@@ -10,6 +10,7 @@ from packaging.utils import canonicalize_name
 
 from provision import stack as stacks
 from provision.errors import DIFFERENCES, DONE, INTERRUPTED, ProvisionError, UsageError
+from provision.fleet import refused
 from provision.locking import difference
 from provision.locking.check import Stale, stale
 from provision.locking.inputs import Inputs, inputs, meant
@@ -62,8 +63,7 @@ def lock(
             found[name], ended = look(report)
             code = code or ended
     except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
     except KeyboardInterrupt:
         report.error(ProvisionError("interrupted", hint="the lock at hand is as it was"))
         return INTERRUPTED

@@ -31,7 +31,7 @@ def cancel(hosts: Names, groups: Names, *, json: bool) -> int:
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, compared=False)
+        ready = get_ready(host, report, compared=False, wheels=())
         from provision import engine
 
         run = engine.cancel(ready, engine.look(ready))
@@ -52,7 +52,7 @@ def history(hosts: Names, groups: Names, *, run: str, json: bool) -> int:
     found: dict[str, Any] = {}
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, compared=False)
+        ready = get_ready(host, report, compared=False, wheels=())
         from provision import wire
         from provision.history import select
 

@@ -143,9 +143,10 @@ def hosts(an_inventory, monkeypatch):
     scripts = {}
     wants = []
 
-    def make(host, *, start=None, accept_new=False, compared=True):
+    def make(host, *, start=None, accept_new=False, compared=True, wheels=None):
         transport = Recorded(host.name, scripts[host.name])
-        return Target(host=host, want=wants[-1], transport=transport)
+        want = wants[-1] if wheels is None else dataclasses.replace(wants[-1], wheelhouse=wheels)
+        return Target(host=host, want=want, transport=transport)
 
     def set_up(want=WANT, **answers):
         wants.append(want)

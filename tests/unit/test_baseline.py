@@ -61,7 +61,7 @@ def test_gpus_that_can_t_be_told_are_not_recorded():
     ("text", "says"),
     [
         ("{", "can't be read"),
-        ("[1]", r"h\.json: Input should be a valid dictionary"),
+        ("[1]", r"h\.json: expected a table, got \[1\]"),
         ('{"gpus": [], "links": null, "figures": null, "more": 1}', "more: "),
         ('{"gpus": [{"slot": "x"}], "links": null}', r"gpus\.0\.uuid"),
         ('{"gpus": [], "links": [["X"]], "figures": null}', "a row and a column per GPU"),

@@ -12,7 +12,7 @@ from provision import wheelhouse
 from provision.errors import TransportError
 from provision.report import Report
 from provision.wheelhouse import Manifest
-from wheels import commands, index, profile, recipe
+from wheels import commands, index, lock, profile, recipe
 from wheels.commands import _bytes as size
 
 pytestmark = pytest.mark.usefixtures("an_inventory")
@@ -79,41 +79,88 @@ def test_the_list_as_json_is_the_manifests(house, capsys):
     assert [Manifest.model_validate(one) for one in data] == [house.old, house.wanted]
 
 
-def test_an_empty_wheelhouse_says_so(empty, capsys):
-    assert commands.listed(json=False) == 0
-    assert f"{empty} holds no wheel yet" in capsys.readouterr().out
-    assert commands.listed(json=True) == 0
-    assert json.loads(capsys.readouterr().out) == []
-
-
 def prune(*, plan=False, yes=True, json=False):
     return commands.prune(plan=plan, yes=yes, json=json)
 
 
-def listed():
-    return commands.listed(json=False)
+def listed(*, json=False):
+    return commands.listed(json=json)
 
 
 def verify(*, json=False):
     return commands.verify(json=json)
 
 
+@pytest.mark.parametrize(
+    ("command", "data"),
+    [(listed, []), (verify, {}), (prune, {"unwanted": [], "removed": []})],
+)
+def test_an_empty_wheelhouse_says_so(empty, capsys, command, data):
+    assert command() == 0
+    assert capsys.readouterr().out == f"wheelhouse  {empty} holds no wheel yet\n"
+    assert command(json=True) == 0
+    assert json.loads(capsys.readouterr().out) == data
+    assert not empty.exists()
+
+
+def test_a_wheel_has_one_manifest(house, capsys):
+    manifest = (house.folder / f"{WANTED}.json").read_text()
+    (house.folder / f"{OLD}.json").write_text(manifest)
+    assert verify() == 3
+    said = capsys.readouterr()
+    assert f"{OLD}.json: not a wheel's manifest: it is that of {WANTED}" in said.err
+    assert said.out.count("as its manifest says") == 1
+
+
 @pytest.mark.parametrize("command", [listed, verify, prune])
-def test_a_manifest_that_is_none_ends_2_and_nothing_goes(house, capsys, command):
+def test_a_wheelhouse_that_is_not_there_is_none_without_a_wheel(
+    empty, monkeypatch, capsys, command
+):
+    monkeypatch.setenv(wheelhouse.VARIABLE, str(empty))
+    assert command(json=True) == 2
+    said = capsys.readouterr()
+    assert f"there is no folder {empty}" in said.err
+    assert json.loads(said.out).keys() == {"error", "hint"}
+
+
+@pytest.mark.parametrize(("command", "code"), [(listed, 2), (verify, 3), (prune, 2)])
+def test_a_manifest_that_is_none_is_an_error_and_nothing_goes(house, capsys, command, code):
     (house.folder / f"{OLD}.json").write_text("{}")
     before = sorted(house.folder.iterdir())
-    assert command() == 2
+    assert command() == code
     assert f"{OLD}.json: not a wheel's manifest" in capsys.readouterr().err
     assert sorted(house.folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("command", [verify, prune])
-def test_in_the_data_it_is_an_error(house, capsys, command):
+def test_in_the_data_of_prune_it_is_an_error(house, capsys):
     (house.folder / f"{OLD}.json").write_text("{}")
-    assert command(json=True) == 2
+    assert prune(json=True) == 2
     data = json.loads(capsys.readouterr().out)
     assert f"{OLD}.json: not a wheel's manifest" in data["error"]
     assert data.keys() == {"error", "hint"}
+
+
+def test_the_others_are_listed_beside_it(house, capsys):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert listed(json=True) == 2
+    good, bad = json.loads(capsys.readouterr().out)
+    assert Manifest.model_validate(good) == house.wanted
+    assert bad.keys() == {"file", "error", "hint"}
+    assert bad["file"] == OLD
+
+
+def test_the_others_are_verified_beside_it(house, capsys):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert verify(json=True) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert data[WANTED] == {"sha256": house.wanted.sha256}
+    assert data[OLD].keys() == {"error", "hint"}
+
+
+def test_a_build_does_not_begin_beside_it(house, capsys):
+    (house.folder / f"{OLD}.json").write_text("{}")
+    assert build() == 2
+    assert f"{OLD}.json: not a wheel's manifest" in capsys.readouterr().err
 
 
 # --- verify ------------------------------------------------------------------------------------
@@ -140,6 +187,23 @@ def test_verify_as_json_has_each_wheel_and_what_is_wrong_with_it(house, capsys):
     assert data[WANTED] == {"sha256": house.wanted.sha256}
     assert data[OLD].keys() == {"sha256", "error", "hint"}
     assert f"{OLD}: is gone or damaged" in data[OLD]["error"]
+
+
+def unreadable(path):
+    """Something in its place whose bytes nobody reads."""
+    path.unlink()
+    path.mkdir()
+
+
+def test_what_can_t_be_read_is_a_row_beside_the_others(house, capsys):
+    unreadable(house.folder / OLD)
+    unreadable(house.folder / f"{WANTED}.json")
+    put(house.folder, CELL)
+    assert verify(json=True) == 3
+    data = json.loads(capsys.readouterr().out)
+    assert f"{OLD}: can't be read: Is a directory" in data[OLD]["error"]
+    assert f"{WANTED}.json: can't be read: Is a directory" in data[WANTED]["error"]
+    assert "error" not in data[CELL]
 
 
 # --- prune -------------------------------------------------------------------------------------
@@ -216,11 +280,6 @@ def test_prune_as_json_has_what_no_stack_takes_and_what_was_removed(house, capsy
     assert data == {"unwanted": [OLD], "removed": removed}
 
 
-def test_nothing_is_there_to_prune(empty):
-    assert prune() == 0
-    assert not empty.exists()
-
-
 # --- push --------------------------------------------------------------------------------------
 
 
@@ -261,6 +320,15 @@ def test_what_is_there_is_not_copied_again(wanting, capsys):
     assert capsys.readouterr().out == f"a  {WANTED}: there already\n"
 
 
+def test_where_no_wheel_is_taken_push_says_so(wanting, capsys):
+    wanting(b=[lacking()])
+    assert push("b") == 0
+    assert (
+        capsys.readouterr().out
+        == "b  nothing to do: the wheelhouse has no wheel that stack lab takes\n"
+    )
+
+
 def test_a_wheel_that_is_damaged_is_not_copied(wanting, house, capsys):
     wanting(a=[lacking(house.wanted.sha256)])
     (house.folder / WANTED).write_bytes(b"x")
@@ -286,8 +354,8 @@ def test_push_as_json_has_what_was_copied_and_what_was_there(wanting, house, cap
 
 
 @pytest.fixture
-def profiles(tmp_path, monkeypatch):
-    """No recipe was measured yet."""
+def profiles(empty, tmp_path, monkeypatch):
+    """No recipe was measured yet, and no wheel built."""
     monkeypatch.setattr(profile, "FOLDER", tmp_path)
 
 
@@ -323,14 +391,25 @@ def test_the_plan_as_json_stands_alone_on_stdout(hosts, profiles, capsys):
 @pytest.mark.parametrize("plan", [True, False])
 def test_what_the_wheelhouse_has_is_not_built_again(hosts, empty, profiles, capsys, plan):
     empty.mkdir()
-    hosts(want=dataclasses.replace(WANT, wheelhouse=(put(empty, CELL),)), a=[probed()])
+    put(empty, CELL)
+    hosts(a=[probed()])
     assert build(plan=plan) == 0
     assert f"a  nothing to do: the wheelhouse has {CELL}" in capsys.readouterr().out
 
 
+def test_the_first_wheel_is_planned_into_a_folder_that_is_yet_to_be_made(
+    hosts, empty, profiles, monkeypatch, capsys
+):
+    monkeypatch.setenv(wheelhouse.VARIABLE, str(empty))
+    hosts(a=[probed()])
+    assert build() == 0
+    assert not empty.exists()
+
+
 def test_unless_it_is_asked_for(hosts, empty, profiles, capsys):
     empty.mkdir()
-    hosts(want=dataclasses.replace(WANT, wheelhouse=(put(empty, CELL),)), a=[probed()])
+    put(empty, CELL)
+    hosts(a=[probed()])
     assert build(force=True) == 0
     out = capsys.readouterr().out
     assert "nothing to do" not in out
@@ -361,13 +440,22 @@ def test_a_plan_changes_nothing_and_is_shown_while_a_run_goes_on_there(hosts, pr
 
 def test_a_wheel_that_is_damaged_does_not_count_as_there(hosts, empty, profiles, capsys):
     empty.mkdir()
-    wheel = put(empty, CELL)
+    put(empty, CELL)
     (empty / CELL).write_bytes(b"another")
-    hosts(want=dataclasses.replace(WANT, wheelhouse=(wheel,)), a=[probed()])
+    hosts(a=[probed()])
     assert build() == 0
     out = capsys.readouterr().out
     assert "is gone or damaged" in out
     assert "wheel:lab-kernels: not built" in out
+
+
+def test_one_that_can_t_be_read_is_not_built_anew(hosts, empty, profiles, capsys):
+    empty.mkdir()
+    put(empty, CELL)
+    unreadable(empty / CELL)
+    hosts(a=[probed()])
+    assert build() == 2
+    assert f"{CELL}: can't be read: Is a directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -390,6 +478,18 @@ def test_a_recipe_that_is_not_what_lies_beside_it_ends_2(
     assert says in capsys.readouterr().err
 
 
+def test_a_mistake_of_the_recipe_is_told_before_a_lock_that_is_not_there_yet(
+    hosts, profiles, monkeypatch, tmp_path, capsys
+):
+    hosts(a=[probed()])
+    source = recipe.Source(folder="lab-kernels", units=("csrx/*.cu",))
+    changed = recipe.load("lab-kernels").model_copy(update={"source": source})
+    monkeypatch.setattr(recipe, "load", lambda name: changed)
+    monkeypatch.setattr(lock, "FOLDER", tmp_path)
+    assert build() == 2
+    assert "source.units: no file matches" in capsys.readouterr().err
+
+
 def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path, capsys):
     path = tmp_path / "inventory.yaml"
     path.write_text(path.read_text() + "builder: b\n")
@@ -409,8 +509,12 @@ def test_without_a_host_the_inventory_s_builder_builds(hosts, profiles, tmp_path
     ],
 )
 def test_a_wrong_wish_ends_2_before_any_host_is_asked(profiles, capsys, asked, says):
-    assert build(**asked) == 2
-    assert says in capsys.readouterr().err
+    assert build(**asked, json=True) == 2
+    out, err = capsys.readouterr()
+    assert says in err
+    data = json.loads(out)
+    assert says in data["error"]
+    assert data.keys() == {"error", "hint"}
 
 
 @pytest.mark.parametrize(

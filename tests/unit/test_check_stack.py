@@ -112,6 +112,8 @@ def test_as_json_rows_stand_alone_on_stdout(capsys):
 @pytest.mark.parametrize("names", [(), ("a",)])
 def test_a_stack_that_there_is_not_ends_2_before_any_host_is_asked(hosts, capsys, names):
     asked = hosts(a=probed())
-    assert check(*names, stack="tall") == 2
-    assert "there is no stack 'tall'" in capsys.readouterr().err
+    assert check(*names, stack="tall", json=True) == 2
+    out, err = capsys.readouterr()
+    assert "there is no stack 'tall'" in err
+    assert json.loads(out).keys() == {"error", "hint"}
     assert asked == []

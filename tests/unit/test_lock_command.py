@@ -342,8 +342,10 @@ def test_a_lock_that_can_t_be_written_is_one_message(locked, capsys, monkeypatch
 )
 def test_wrong_options_end_2_before_anything_is_resolved(locked, capsys, options, words):
     upgrade = options.pop("upgrade", [])
-    assert lock(*upgrade, **options) == 2
-    assert words in capsys.readouterr().err
+    assert lock(*upgrade, **options, json=True) == 2
+    out, err = capsys.readouterr()
+    assert words in err
+    assert json.loads(out).keys() == {"error", "hint"}
 
 
 # --- --check -------------------------------------------------------------------------------------

@@ -286,19 +286,38 @@ def test_what_no_text_can_hold_is_no_traceback(dist):
 @pytest.mark.parametrize(
     ("wheel", "output", "says"),
     [
-        ("none.whl", "", "none.whl.provenance: there is no provenance of this wheel"),
-        ("cut-1-py3-none-any.whl", "", "cut-1-py3-none-any.whl.provenance: not a wheel's"),
-        ("list-1-py3-none-any.whl", "", "list-1-py3-none-any.whl.provenance: expected an object"),
+        ("none.whl", "", "/none.whl.provenance: there is no provenance of this wheel"),
+        ("cut-1-py3-none-any.whl", "", "/cut-1-py3-none-any.whl.provenance: not a wheel's"),
+        ("list-1-py3-none-any.whl", "", "/list-1-py3-none-any.whl.provenance: expected an object"),
+        ("byte-1-py3-none-any.whl", "", "/byte-1-py3-none-any.whl.provenance: not a wheel's"),
+        ("folder.whl", "", "/folder.whl.provenance: can't be read: Is a directory\n"),
         ("", "none/page.html", "none/page.html: can't be written"),
     ],
 )
 def test_what_can_t_be_drawn_ends_2_with_one_message(dist, capsys, wheel, output, says):
     (dist / "cut-1-py3-none-any.whl.provenance").write_text(capture(CAPTURE)[:999])
     (dist / "list-1-py3-none-any.whl.provenance").write_text("[]")
-    for path in dist.glob("[cl]*"):
+    (dist / "byte-1-py3-none-any.whl.provenance").write_bytes(b"\xff")
+    (dist / "folder.whl.provenance").mkdir()
+    for path in dist.glob("[bcfl]*"):
         os.utime(path, (1e8, 1e8))
     assert commands.draw(wheel, dist / output if output else None) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_provenance_may_be_named_itself(dist):
+    (path,) = dist.glob("old*")
+    for name in (path.name, str(path)):
+        assert provenance.load(name, dist).wheel.version == "1"
+
+
+def test_wheels_without_a_provenance_are_told_from_none(dist, capsys):
+    for path in dist.iterdir():
+        path.rename(path.with_suffix(""))
+    assert commands.draw("", None) == 2
+    err = capsys.readouterr().err
+    assert f"none of the wheels in {dist} has a provenance" in err
+    assert "invoke build --force --recipe NAME" in err
 
 
 def test_an_empty_wheelhouse_says_how_to_fill_it(dist, capsys):

@@ -91,6 +91,11 @@ def test_archs_as_a_build_wants_to_hear_them(archs, text):
         ('archs = ["9.0"]', 'colour = "red"', "colour: unknown field$"),
         ("[build]", "[bild]", r"bild: unknown field; did you mean build\?$"),
         ("requirements = [", "requirments = [", r"build.requirments: .* mean requirements\?$"),
+        (
+            '{variable = "MAX_JOBS", threads = "NVCC_THREADS"}',
+            "3",
+            "build.jobs: expected a table, got 3$",
+        ),
         ('jobs = {variable = "MAX_JOBS"', "jobs = {varable = 1", "build.jobs.varable: unknown"),
         ('folder = "lab-kernels"', "", "source: expected either `sdist` .* or `folder`"),
         ('folder = "lab-kernels"', f'folder = "a"\nsdist = "{"0" * 64}"', "source: .*either"),
@@ -163,6 +168,14 @@ def test_what_its_stack_has_not_is_one_message_too(folder, was, then, says):
     one = load("wrong")
     with pytest.raises(UsageError, match=rf"^wrong\.toml: {says}"):
         lock.versions(one, lock.stack_of(one))
+
+
+def test_a_misspelt_environment_s_message_has_those_there_are(folder):
+    (folder / "wrong.toml").write_text(WHOLE.replace('"main"', '"mian"'))
+    one = load("wrong")
+    with pytest.raises(UsageError) as caught:
+        lock.versions(one, lock.stack_of(one))
+    assert caught.value.hint == "environments there: main"
 
 
 @pytest.mark.parametrize("base", ["none", "mine", "other"])

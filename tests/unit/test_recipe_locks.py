@@ -40,7 +40,10 @@ def test_a_lock_that_is_not_its_recipe_s_ends_3_and_says_what_moved(spoilt, caps
 def test_a_lock_that_is_missing_is_an_error_in_the_data(spoilt, capsys):
     code, found = check("flash-attn", capsys)
     assert code == 2
-    assert found["hint"] == "make it: invoke lock --recipe flash-attn"
+    assert found == {
+        "error": "recipe flash-attn has no lock flash-attn.txt",
+        "hint": "make it: invoke lock --recipe flash-attn",
+    }
 
 
 def test_a_recipe_that_is_built_in_the_host_s_own_environment_has_nothing_to_lock(capsys):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +114,47 @@ def test_a_wheel_s_content_is_held_to_its_manifest(folder):
     assert "builds it anew" in caught.value.hint
 
 
+def test_two_wheels_may_be_the_same_bytes(folder):
+    again = wheel(FILE.replace("cp311-linux", "abi3-linux"))
+    assert wheelhouse.content((wheel(), again), SHA256, folder) == CONTENT
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Closes files to their reader, whoever runs this."""
+
+    def close(*paths):
+        def refuse(read):
+            def reading(self, *args, **named):
+                if self in paths:
+                    raise PermissionError(13, "Permission denied", str(self))
+                return read(self, *args, **named)
+
+            return reading
+
+        for name in ("read_bytes", "read_text"):
+            monkeypatch.setattr(Path, name, refuse(getattr(Path, name)))
+
+    return close
+
+
+def test_a_wheel_that_may_not_be_read_is_neither_gone_nor_damaged(folder, closed):
+    closed(folder / FILE)
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.content((wheel(),), SHA256, folder)
+    assert caught.value.what == f"{folder / FILE}: can't be read: Permission denied"
+    assert caught.value.hint.endswith(f"ls -ld {folder / FILE}")
+
+
+def test_nor_is_a_manifest_that_may_not_be_read_to_be_taken_away(folder, closed):
+    path = folder / f"{FILE}.json"
+    closed(path)
+    _, mistakes = wheelhouse.look(folder)
+    assert mistakes.keys() == {FILE}
+    assert mistakes[FILE].what == f"{path}: can't be read: Permission denied"
+    assert mistakes[FILE].hint.endswith(f"ls -ld {path}")
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"file": "a.whl"}', '{"file": 3}'])
 def test_a_manifest_that_is_none(folder, text):
     (folder / f"{FILE}.json").write_text(text)
@@ -125,3 +167,65 @@ def test_a_manifest_that_requires_what_is_no_requirement(folder):
     (folder / f"{FILE}.json").write_text(json.dumps(wrong))
     with pytest.raises(UsageError, match="not a wheel's manifest"):
         wheelhouse.load(folder)
+
+
+# --- its folder --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """The variable names a folder; which one is its own matter."""
+    monkeypatch.setenv(wheelhouse.VARIABLE, "x")
+    return tmp_path / "share" / "wheels"
+
+
+@pytest.mark.parametrize("name", ["~/wheels", "wheels"])
+def test_the_folder_is_read_as_a_shell_would_and_said_in_full(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert wheelhouse.place(name) == tmp_path / "wheels"
+
+
+def test_without_the_variable_it_is_the_project_s_own():
+    assert wheelhouse.place(None) == wheelhouse.place("")
+    assert wheelhouse.place("").parts[-2:] == ("wheels", "dist")
+
+
+def test_a_folder_that_was_named_has_to_be_there(named):
+    named.parent.mkdir()
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.load(named)
+    assert caught.value.what == f"{wheelhouse.VARIABLE}: there is no folder {named}"
+
+
+def test_unless_the_first_wheel_is_to_come_into_it(named):
+    named.parent.mkdir()
+    assert wheelhouse.load(named, first=True) == ()
+
+
+def test_nor_is_the_folder_above_made_then(named):
+    with pytest.raises(UsageError, match=f"no folder {named}, nor {named.parent} to make it in"):
+        wheelhouse.load(named, first=True)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_no_folder_is_no_wheelhouse(named, monkeypatch, first):
+    named.parent.write_text("")
+    says = f"{named.parent}: can't be read as a folder: Not a directory"
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.load(named.parent, first=first)
+    assert caught.value.what == f"{wheelhouse.VARIABLE}: {says}"
+    monkeypatch.delenv(wheelhouse.VARIABLE)
+    with pytest.raises(UsageError) as caught:
+        wheelhouse.load(named.parent, first=first)
+    assert caught.value.what == says
+
+
+def test_nor_is_a_folder_that_may_not_be_read(folder, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UsageError, match="can't be read as a folder: Permission denied") as caught:
+        wheelhouse.load(folder)
+    assert caught.value.hint.endswith(f"ls -ld {folder}")
