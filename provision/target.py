@@ -62,14 +62,16 @@ def target(
     """
     if host.lab:
         host = _lab(host, start)
-    want = wanted(host, compared=compared)
+    want = wanted(host, compared=compared, wheels=wheels)
     transport = _transport(host, accept_new=accept_new)
     transport.begin()
     return Target(host=host, want=want, transport=transport)
 
 
-def wanted(host: Host, *, compared: bool = True) -> Want:
-    """What the files here say that a host should be; nobody is asked.
+def wanted(
+    host: Host, *, compared: bool = True, wheels: tuple[Manifest, ...] | None = None
+) -> Want:
+    """What the files here say that a host should be; nobody is asked. For the rest see `target`.
 
     Raises UsageError for a stack, a wheel's manifest or a baseline that can't be read.
     """
@@ -81,7 +83,7 @@ def wanted(host: Host, *, compared: bool = True) -> Want:
         stack=its,
         uv=stack.load_uv(),
         gpus=host.gpus,
-        wheelhouse=_built(wanted) if wheels is None else wheels,
+        wheelhouse=_built(its) if wheels is None else wheels,
         repository=host.repository,
         site=host.site,
         baseline=baseline.load(host.name) if compared else None,
