@@ -16,7 +16,7 @@ from layers import Meet
 from samples import WANT
 from sshd import Server, new_key
 
-from provision import follow, inventory
+from provision import follow, inventory, wheelhouse
 from provision.commands import hosts as commands
 from provision.remote import actions, apply, journal, lock, paths, runner
 from provision.target import Target
@@ -261,3 +261,13 @@ def meet(tmp_path, request, monkeypatch):
     """The layers that bad inputs meet, where nobody sits at a terminal."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: False))
     return Meet(tmp_path, request.getfixturevalue)
+
+
+@pytest.fixture
+def no_wheels(tmp_path, monkeypatch):
+    """A wheelhouse without a wheel: its folder is not there yet."""
+    folder = tmp_path / "dist"
+    monkeypatch.setattr(wheelhouse, "FOLDER", folder)
+    for function in (wheelhouse.load, wheelhouse.content):
+        monkeypatch.setattr(function, "__defaults__", (folder,))
+    return folder
