@@ -1,6 +1,6 @@
 """The wheels that were built here: what each is, and which one fits a lock.
 
-Pure but for `files`, `look`, `load` and `content`.
+Pure but for `files`, `look`, `load`, `content` and `make_ready`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shlex
+import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,9 +112,27 @@ def files(folder: Path, *, first: bool = False) -> list[Path]:
         ) from error
 
 
+def make_ready(folder: Path) -> None:
+    """See that a wheel can be kept: before it is built, not hours later. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        failure = unchanged(error)
+        raise UsageError(failure.what, hint=failure.hint) from error
+
+
+def unchanged(error: OSError) -> ProvisionError:
+    """What kept the wheelhouse, or what belongs to it, from being changed."""
+    path = Path(str(error.filename or FOLDER))
+    hint = f"{_looked_at(path)}; then run the same command again"
+    return ProvisionError(f"{path}: can't be changed: {error.strerror}", hint=hint)
+
+
 def _looked_at(path: Path) -> str:
     """How whoever meets a path that can't be read sees why: what to say as a hint."""
-    return f"see what it is, and who may read it: ls -ld {shlex.quote(str(path))}"
+    return f"see what it is, and who may do so: ls -ld {shlex.quote(str(path))}"
 
 
 def load(folder: Path = FOLDER, *, first: bool = False) -> tuple[Manifest, ...]:

@@ -148,8 +148,10 @@ def _wants(stack: str, recipe: Recipe) -> bool:
 def build(target: Target, seen: engine.Look, planned: Build, tell: Tell, stop: Stop) -> Manifest:
     """Carry out the plan, fetch the wheel and put it into the wheelhouse.
 
-    Raises NotConverged, Cancelled and the like; what was compiled stays on the host.
+    Raises UsageError for a wheelhouse that takes none, NotConverged, Cancelled and the like; what
+    was compiled stays on the host.
     """
+    wheelhouse.make_ready(wheelhouse.FOLDER)
     there = replace(seen, plan=planned.plan)
     engine.apply(target, there, heard(tell), stop, planned.uploads)
     return bring(target, planned, tell)
@@ -225,22 +227,33 @@ def bring(target: Target, planned: Build, tell: Tell, folder: Path = wheelhouse.
         **{name: value for name, value in report.items() if name != "file"},
     }
     taught = _taught(target.host.name, planned, report)
-    folder.mkdir(parents=True, exist_ok=True)
     files = {
         manifest.file: content,
         f"{manifest.file}.provenance": json.dumps(provenance, indent=1).encode(),
         f"{manifest.file}.json": (manifest.model_dump_json(indent=1) + "\n").encode(),
     }
-    for name, data in files.items():  # the manifest last: without it the others do not count
+    try:
+        _keep(folder, files)
+        if taught:
+            profile.save(recipe.profile, taught)
+            says = f"the profile {recipe.profile} was updated with what this build has measured"
+            tell({"event": "building", "text": says, "kept": True, "now": False})
+    except OSError as error:
+        failure = wheelhouse.unchanged(error)
+        raise ProvisionError(
+            failure.what, hint=f"{failure.hint}; the wheel stays on {target.host.name} until then"
+        ) from error
+    return manifest
+
+
+def _keep(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write them in this order: without the last, the manifest, the others do not count."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in files.items():
         fresh = folder / f".{name}.{os.getpid()}"
         fresh.write_bytes(data)
         fresh.replace(folder / name)
     index.write(folder)
-    if taught:
-        profile.save(recipe.profile, taught)
-        says = f"the profile {recipe.profile} was updated with what this build has measured"
-        tell({"event": "building", "text": says, "kept": True, "now": False})
-    return manifest
 
 
 def _taught(host: str, planned: Build, report: Mapping[str, Any]) -> Profile | None:

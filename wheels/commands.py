@@ -282,7 +282,8 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
                 found["removed"].append(one.file)
                 report.say(one.file, "removed", "yellow")
             index.write(wheelhouse.FOLDER)
-    except ProvisionError as error:
+    except (ProvisionError, OSError) as raised:
+        error = wheelhouse.unchanged(raised) if isinstance(raised, OSError) else raised
         report.error(error)
         found, code = found | failure(error), error.exit_code
     if json:
@@ -291,12 +292,9 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
 
 
 def _remove(wheel: Manifest) -> None:
-    """Remove a wheel and what stands beside it. Raises ProvisionError where that can't be."""
+    """Remove a wheel and what stands beside it. Raises OSError."""
     for path in wheelhouse.FOLDER.glob(f"{wheel.file}*"):
-        try:
-            path.unlink()
-        except OSError as error:
-            raise ProvisionError(f"{path}: can't be removed: {error.strerror}") from error
+        path.unlink()
 
 
 def _agreed(report: Report) -> bool:

@@ -34,7 +34,7 @@ def pages(wheels: Iterable[Manifest]) -> dict[str, str]:
 def write(folder: Path) -> None:
     """Write the index of a wheelhouse into its `simple`; what is no longer there goes.
 
-    Raises UsageError for a manifest that can't be read.
+    Raises UsageError for a manifest that can't be read, OSError for a folder that can't be written.
     """
     simple = folder / "simple"
     wanted = pages(wheelhouse.load(folder))

@@ -6,7 +6,7 @@ import pytest
 from builds import FILE, UNITS, WHEEL, finished, known, measured, planned, said, target
 
 from provision import wheelhouse
-from provision.errors import ProvisionError
+from provision.errors import ProvisionError, UsageError
 from wheels import describe, profile, provenance
 from wheels.build import bring
 
@@ -103,3 +103,19 @@ def test_a_report_that_is_not_right_lets_nothing_in(tmp_path, profiles, changes,
         brought(house, **changes)
     assert not house.exists()
     assert list(profiles.iterdir()) == []
+
+
+def test_where_a_wheel_can_t_be_kept_it_stays_on_the_host_and_that_is_said(tmp_path, profiles):
+    (tmp_path / "dist").write_text("a file")
+    with pytest.raises(ProvisionError) as caught:
+        brought(tmp_path / "dist")
+    assert caught.value.what == f"{tmp_path}/dist: can't be changed: File exists"
+    assert "the wheel stays on h" in caught.value.hint
+
+
+def test_a_wheelhouse_that_takes_none_is_told_before_a_build(tmp_path):
+    wheelhouse.make_ready(tmp_path / "a/b")
+    assert list((tmp_path / "a/b").iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: can't be changed: File exists"):
+        wheelhouse.make_ready(tmp_path / "file")

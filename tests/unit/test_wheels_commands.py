@@ -227,7 +227,7 @@ def test_where_nobody_can_be_asked_it_is_shown_and_nothing_goes(house, capsys):
 def test_what_can_t_be_removed_is_one_message(house, capsys):
     (house.folder / f"{OLD}.mine").mkdir()
     assert prune() == 1
-    assert f"error: {house.folder / OLD}.mine: can't be removed: " in capsys.readouterr().err
+    assert f"error: {house.folder / OLD}.mine: can't be changed: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("plan", "removed"), [(True, []), (False, [OLD])])
