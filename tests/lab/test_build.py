@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -68,11 +69,12 @@ class Builder(Trial):
         )
 
     def compilers(self) -> list[int]:
-        """Process ids of the device compilers that run in the build's unit."""
+        """Process ids of the device compilers that run in this host's build."""
+        here = re.compile(rf"/lab/{self.entry.name}-\w+/.*/{UNIT}\.service$", re.MULTILINE)
         found = []
         for group in Path("/proc").glob("[0-9]*/cgroup"):
             try:
-                inside = f"{UNIT}.service" in group.read_text()
+                inside = here.search(group.read_text())
                 if inside and (group.parent / "comm").read_text().strip() == "cicc":
                     found.append(int(group.parent.name))
             except OSError:
