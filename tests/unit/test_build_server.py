@@ -90,7 +90,7 @@ def counts(folder):
 
 
 def test_every_unit_once_and_no_more_than_fit(build):
-    start, _, folder = build
+    start, said, folder = build
     units = {f"u{n}": (20, 0.3, 0) for n in range(4)}
     statuses, most = ended(*start(units, budget=250, cores=8))
     assert set(statuses.values()) == {0}
@@ -99,6 +99,8 @@ def test_every_unit_once_and_no_more_than_fit(build):
     rows = records.read(folder / "units.jsonl")
     assert sorted(row["unit"] for row in rows) == [f"u{n}.cu" for n in range(4)]
     assert all(20 * MIB < row["peak"] < 60 * MIB for row in rows)
+    states = [event for event in said if event["event"] == "state"]
+    assert {state["done"] + state["running"] + state["waiting"] for state in states} == {4}
 
 
 def test_an_error_of_the_compilers_is_the_builds(build):

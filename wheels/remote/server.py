@@ -143,6 +143,11 @@ class Server:
         """Seconds since the build's start."""
         return time.monotonic() - self.begun
 
+    @property
+    def _gathering(self) -> bool:
+        """Whether gates still come: who waits, and for how long, is not known before."""
+        return self.now - self.arrived <= SETTLED
+
     def _welcome(self) -> None:
         peer, _ = self.listener.accept()
         peer.settimeout(0)
@@ -267,7 +272,7 @@ class Server:
             (decision.kill, signal.SIGKILL),
         ):
             self._send([peers[name][0] for name in names], number)
-        if self.now - self.arrived > SETTLED:
+        if not self._gathering:
             for name in decision.start:
                 self._let_in(peers[name][0])
         among = [peer for peer in self.peers.values() if peer.inside]
@@ -304,7 +309,7 @@ class Server:
         self._answer(peer, do="compile")
 
     def _speak(self) -> None:
-        if self.now - self.spoken < WORD:
+        if self.now - self.spoken < WORD or self._gathering:
             return
         self.spoken = self.now
         inside = [peer for peer in self.peers.values() if peer.inside]
