@@ -13,10 +13,12 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
+from pydantic import Field
 
 from provision import stack
 from provision.errors import ProvisionError, UsageError
@@ -43,13 +45,13 @@ class Manifest(Table):
     file: str
     """The wheel's file name; name, version, Python and platform stand in it."""
     sha256: Sha256
-    size: int
+    size: Annotated[int, Field(ge=0)]
     """Bytes."""
     requires: tuple[str, ...]
     """Its Requires-Dist: among them the exact torch that it was built against."""
     archs: tuple[str, ...]
     """GPU architectures that it has kernels for, such as '12.0'."""
-    glibc: str
+    glibc: Annotated[str, Field(pattern=r"^([0-9]{1,3}\.[0-9]{1,3})?$")]
     """The least that it runs on, such as '2.34'; '' where it needs none."""
 
     @property

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,16 @@ def prepare(wish: Wish, target: Target, seen: engine.Look, archs: Mapping[str, s
     if not units:
         patterns = ", ".join(recipe.source.units)
         raise UsageError(f"{recipe.name}.toml: source.units: no file matches {patterns}")
+    if twice := next((one for one, after in pairwise(units) if one == after), ""):
+        raise UsageError(
+            f"{recipe.name}.toml: source.units: two files are named {twice}",
+            hint="a unit is known by its file's name: give them different ones",
+        )
     script = recipe.checks.kernels
+    if script and not (FOLDER / "kernels" / script).is_file():
+        raise UsageError(
+            f"{recipe.name}.toml: checks.kernels: there is no {script!r} in wheels/recipes/kernels"
+        )
     order = Order(
         archs=archs,
         versions=lock.versions(recipe, stack),

@@ -241,12 +241,15 @@ def draw(wheel: str, output: Path | None) -> int:
     """Write the picture of how a wheel was built; beside it where no other file is named."""
     report = Report()
     try:
-        found = provenance.load(wheel, wheelhouse.FOLDER)
-        path = output or wheelhouse.FOLDER / f"{found.wheel.file}.html"
+        source = provenance.place(wheel, wheelhouse.FOLDER)
+        found = provenance.load(source)
+        path = output or source.with_suffix(".html")
         try:
             path.write_text(picture(found), encoding="utf-8")
         except OSError as error:
-            raise UsageError(f"--output {path}: can't be written: {error.strerror}") from error
+            raise UsageError(
+                f"{path}: can't be written: {error.strerror}", hint="another place: --output FILE"
+            ) from error
     except ProvisionError as error:
         report.error(error)
         return error.exit_code
@@ -277,11 +280,13 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
                 "wheelhouse", "nothing to do: every wheel is one that a stack takes", "green"
             )
         elif not plan and (yes or _agreed(report)):
-            for one in gone:
-                _remove(one)
-                found["removed"].append(one.file)
-                report.say(one.file, "removed", "yellow")
-            index.write(wheelhouse.FOLDER)
+            try:
+                for one in gone:
+                    _remove(one)
+                    found["removed"].append(one.file)
+                    report.say(one.file, "removed", "yellow")
+            finally:
+                index.write(wheelhouse.FOLDER)
     except (ProvisionError, OSError) as raised:
         error = wheelhouse.unchanged(raised) if isinstance(raised, OSError) else raised
         report.error(error)
@@ -292,9 +297,12 @@ def prune(*, plan: bool, yes: bool, json: bool) -> int:
 
 
 def _remove(wheel: Manifest) -> None:
-    """Remove a wheel and what stands beside it. Raises OSError."""
-    for path in wheelhouse.FOLDER.glob(f"{wheel.file}*"):
-        path.unlink()
+    """Remove a wheel and what stands beside it. Raises OSError.
+
+    Its manifest last: without one nobody would find again what an error has left.
+    """
+    for suffix in (".html", provenance.SUFFIX, "", ".json"):
+        (wheelhouse.FOLDER / f"{wheel.file}{suffix}").unlink(missing_ok=True)
 
 
 def _agreed(report: Report) -> bool:

@@ -94,7 +94,10 @@ def make(recipe: Recipe, say: Callable[[str], None]) -> bool:
     stack = stack_of(recipe)
     asked = inputs(recipe, stack)
     path = file(recipe)
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    try:
+        before = load(recipe).text
+    except UsageError:  # missing, or damaged: it is made anew
+        before = ""
     kept = [*(text.read(before) if before else ()), *stack.locks[recipe.environment].pins]
     after = text.write(asked.header, uv.resolve(f"recipe {recipe.name}", asked, kept, say))
     if after != before:

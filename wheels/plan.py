@@ -22,9 +22,9 @@ from provision.target import Target
 from provision.wheelhouse import Manifest, Suits, Unfit, fitting
 from wheels.profile import Prediction, Profile, predict
 from wheels.recipe import ENVIRONMENT, Recipe, label
-from wheels.remote.admission import Room, Unit
+from wheels.remote.admission import Room, Unit, decide
 from wheels.remote.label import EPOCH
-from wheels.schedule import Schedule, exact, simulate, static_jobs
+from wheels.schedule import Schedule, at_most, exact, simulate, static_jobs
 
 ROOT = f"/var/lib/{TOOL}/builds"
 GIB = 2**30
@@ -174,7 +174,7 @@ def plan(
         gate=order.gate,
         jobs=jobs,
         predictions=predictions,
-        schedule=simulate(exact(units), room),
+        schedule=simulate(exact(units), room, decide if order.gate else at_most(jobs)),
         uploads=uploads,
         there=None if isinstance(found, Unfit) else found,
     )

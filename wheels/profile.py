@@ -39,10 +39,13 @@ ENOUGH = 3
 """Samples of a unit's memory without which nothing is learned of it."""
 TOLERANCE = 0.025
 """Share of the peak by which a kept curve may differ from the samples."""
+ANEW = "mend it in wheels/recipes/profiles, or take it away: the next build measures anew"
 FALL = 0.01
 """Seconds before the end of one arch's compilers that the next one's begin from."""
 
-Pairs = Annotated[tuple[tuple[float, float], ...], Field(min_length=2)]
+Seconds = Annotated[float, Field(ge=0, le=1e7, allow_inf_nan=False)]
+Mebibytes = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Pairs = Annotated[tuple[tuple[Seconds, Mebibytes], ...], Field(min_length=2)]
 
 
 class Measured(Table):
@@ -51,9 +54,9 @@ class Measured(Table):
     unit: str
     compiler: str
     """Such as 'nvcc 13.1'."""
-    arch: str | None
+    arch: Annotated[str, Field(pattern=r"^[0-9]{2,3}$")] | None
     """Such as '120'; None where nothing of it is compiled for GPUs."""
-    cpu_seconds: Annotated[float, Field(gt=0)]
+    cpu_seconds: Annotated[Seconds, Field(gt=0)]
     device_seconds: tuple[float, float] | None
     """From when to when the device compilers ran (cicc, ptxas), in the curve's seconds."""
     shape_of: str | None
@@ -73,6 +76,10 @@ class Measured(Table):
             start, end = self.device_seconds
             if not 0 <= start < end <= curve.duration:
                 raise ValueError("device_seconds lies outside the curve")
+            try:
+                _job(curve, self.device_seconds, archs=2, threads=1)
+            except ValueError as error:
+                raise ValueError("device_seconds ends too near another point") from error
         return self
 
 
@@ -122,9 +129,9 @@ def load(recipe: str) -> Profile | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path.name}: not a profile: {error}") from error
+        raise UsageError(f"{path.name}: not a profile: {error}", hint=ANEW) from error
     if not isinstance(data, dict):
-        raise UsageError(f"{path.name}: expected an object with the measured units")
+        raise UsageError(f"{path.name}: expected an object with the measured units", hint=ANEW)
     return validated(Profile, data, path.name)
 
 

@@ -146,17 +146,20 @@ def parse(text: str, file: str) -> Provenance:
     return validated(Provenance, data, file)
 
 
-def load(wheel: str, folder: Path) -> Provenance:
-    """Read what stands beside a wheel of the wheelhouse, `folder`; without a name the newest one's.
+def place(wheel: str, folder: Path) -> Path:
+    """The provenance beside a wheel of the wheelhouse, `folder`; without a name the newest one's.
 
     `wheel` is a file's name there, or a path; its provenance's does as well. Raises UsageError
-    where there is none.
+    where a wheelhouse has none.
     """
-    if wheel:
-        file = f"{wheel.removesuffix(SUFFIX)}{SUFFIX}"
-        path = Path(file) if "/" in wheel else folder / file
-    else:
-        path = _newest(folder)
+    if not wheel:
+        return _newest(folder)
+    file = f"{wheel.removesuffix(SUFFIX)}{SUFFIX}"
+    return Path(file) if "/" in wheel else folder / file
+
+
+def load(path: Path) -> Provenance:
+    """Read a provenance. Raises UsageError where it is not there, or is none."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -175,7 +178,8 @@ def _newest(folder: Path) -> Path:
     every = wheelhouse.files(folder)
     found = [path for path in every if path.name.endswith(f".whl{SUFFIX}")]
     if found:
-        return max(found, key=lambda path: path.stat().st_mtime)
+        # Of the link itself: what it leads to may be gone.
+        return max(found, key=lambda path: path.lstat().st_mtime)
     if any(path.name.endswith(".whl") for path in every):
         raise UsageError(f"none of the wheels in {folder} has a provenance", hint=ANEW)
     raise UsageError(f"{folder} holds no wheel yet", hint="build one: invoke build --recipe NAME")

@@ -39,6 +39,16 @@ Capability = Annotated[str, AfterValidator(_capability)]
 DistributionName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
 """Normalised (PEP 503)."""
 File = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+def _public(text: str) -> str:
+    if PythonVersion(text).local:
+        raise ValueError("expected a version without a local label: the build gives it its own")
+    return text
+
+
+NVCC = "PYTORCH_NVCC"
+"""Where the gate is told the build."""
 ENVIRONMENT = "{environment}"
 """In a place or a variable: the site-packages folder of the build environment."""
 Place = Annotated[str, Field(pattern=r"^(\{environment\})?(/[A-Za-z0-9._+-]+)+$")]
@@ -118,6 +128,14 @@ class Build(Table):
     forbidden: tuple[str, ...] = ()
     """Words of the build's output after which its wheel is not what was asked for."""
 
+    @model_validator(mode="after")
+    def _each_once(self) -> Build:
+        own = [self.jobs.variable, self.jobs.threads, self.archs.variable, self.label, NVCC]
+        for name in filter(None, own):
+            if own.count(name) > 1 or name in self.env:
+                raise ValueError(f"env or variables: {name} is set for another purpose already")
+        return self
+
 
 class Checks(Table):
     """What the wheel must show before it enters the wheelhouse."""
@@ -134,7 +152,7 @@ class Recipe(Table):
     name: File
     """The recipe's: its file's name."""
     wheel: DistributionName
-    version: Ordered
+    version: Annotated[Ordered, AfterValidator(_public)]
     stack: str
     """Whose locked versions it is built against."""
     environment: EnvironmentName
@@ -155,6 +173,14 @@ class Recipe(Table):
     toolkit: Toolkit
     build: Build
     checks: Checks
+
+    @model_validator(mode="after")
+    def _versions_of_these(self) -> Recipe:
+        for name in self.versions:
+            if name not in self.against:
+                there = ", ".join(self.against) or "none"
+                raise ValueError(f"versions: {name} is not in `against` (there: {there})")
+        return self
 
 
 def names() -> list[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from provision import TOOL
-from provision.errors import ProvisionError
+from provision.errors import ProvisionError, UsageError
 from wheels.recipe import FOLDER, Recipe
 
 LIMIT = 1 << 30
@@ -31,10 +31,15 @@ SKIPPED = {"__pycache__", "build"}
 def fetch(recipe: Recipe) -> bytes:
     """The code as a .tar.gz with one folder in it; the same bytes each time.
 
-    Raises ProvisionError when the index does not give what the recipe's hash names.
+    Raises UsageError where the recipe's folder is not there, ProvisionError when the index does
+    not give what its hash names.
     """
-    if recipe.source.folder:
-        return _packed(FOLDER / recipe.source.folder, f"{recipe.name}-{recipe.version}")
+    if name := recipe.source.folder:
+        folder = FOLDER / name
+        if not folder.is_dir():
+            what = f"{recipe.name}.toml: source.folder: there is no folder {name!r}"
+            raise UsageError(f"{what} in wheels/recipes")
+        return _packed(folder, f"{recipe.name}-{recipe.version}")
     digest = recipe.source.sdist or ""
     kept = _cache() / f"{digest}.tar.gz"
     if kept.is_file() and _sha256(content := kept.read_bytes()) == digest:

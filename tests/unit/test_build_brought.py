@@ -35,7 +35,7 @@ def test_a_wheel_comes_in_with_its_manifest_its_provenance_and_its_index(tmp_pat
     assert (manifest.file, manifest.archs) == (FILE, ("9.0",))
     assert manifest.sha256 == hashlib.sha256(WHEEL).hexdigest()
     assert wheelhouse.content([manifest], manifest.sha256, tmp_path) == WHEEL
-    found = provenance.load(FILE, tmp_path)
+    found = provenance.load(provenance.place(FILE, tmp_path))
     assert {one.unit for one in found.units} == set(UNITS)
     assert manifest.sha256 in (tmp_path / "simple/lab-kernels/index.html").read_text()
 

@@ -355,6 +355,7 @@ def test_without_the_gate_as_many_compilers_as_always_fit(peaks, room, cpus, job
     told = order(build)
     assert (build.jobs, told["env"]["MAX_JOBS"], told["gate"]) == (jobs, str(jobs), False)
     assert any(f"without the gate, {jobs} at a time" in line for line in lines(build))
+    assert build.schedule.peak <= sum(sorted(peaks, reverse=True)[:jobs]) * MIB
 
 
 def test_with_the_gate_all_are_started_and_wait_there():

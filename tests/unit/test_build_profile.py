@@ -1,6 +1,7 @@
 """What is known of a recipe's units, and what follows for others."""
 
 import json
+import math
 
 import pytest
 from hypothesis import given
@@ -287,6 +288,10 @@ class TestFiles:
             ({"curve_mib": [[0, 1], [0, 2]]}, "times rise"),
             ({"device_seconds": [50, 40]}, "device_seconds lies outside"),
             ({"device_seconds": [50, 400]}, "device_seconds lies outside"),
+            ({"device_seconds": [5, 50.005]}, "device_seconds ends too near"),
+            ({"curve_mib": [[0, 1], [9, 1e308]]}, "curve_mib"),
+            ({"arch": "9"}, "arch"),
+            ({"cpu_seconds": math.inf}, "cpu_seconds"),
             ({"cpu_seconds": 0}, "cpu_seconds"),
             ({"memory": 1}, "memory"),
         ],

@@ -308,7 +308,7 @@ def test_what_can_t_be_drawn_ends_2_with_one_message(dist, capsys, wheel, output
 def test_a_provenance_may_be_named_itself(dist):
     (path,) = dist.glob("old*")
     for name in (path.name, str(path)):
-        assert provenance.load(name, dist).wheel.version == "1"
+        assert provenance.load(provenance.place(name, dist)).wheel.version == "1"
 
 
 def test_wheels_without_a_provenance_are_told_from_none(dist, capsys):

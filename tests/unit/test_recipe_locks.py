@@ -6,7 +6,7 @@ import pytest
 
 from provision import stack
 from provision.commands import lock as locking
-from provision.locking import uv
+from provision.locking import text, uv
 from wheels import commands, lock, recipe
 
 ALL_RIGHT = {name: {"stale": []} for name in recipe.names()}
@@ -44,6 +44,16 @@ def test_a_lock_that_is_missing_is_an_error_in_the_data(spoilt, capsys):
         "error": "recipe flash-attn has no lock flash-attn.txt",
         "hint": "make it: invoke lock --recipe flash-attn",
     }
+
+
+@pytest.mark.parametrize("damaged", [b"\xff", b"!!! not a lock"])
+def test_a_damaged_lock_is_made_anew(spoilt, tmp_path, monkeypatch, damaged):
+    path = tmp_path / "locks/lab-kernels.txt"
+    whole = (stack.FOLDER / "locks/torch29-cu128.main.txt").read_text()
+    path.write_bytes(damaged)
+    monkeypatch.setattr(uv, "resolve", lambda *_: text.read(whole))
+    assert commands.lock_recipe("lab-kernels", check=False, json=True) == 0
+    assert "ninja>=1.13" in path.read_text()
 
 
 def test_a_recipe_that_is_built_in_the_host_s_own_environment_has_nothing_to_lock(capsys):

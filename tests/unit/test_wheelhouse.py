@@ -162,8 +162,11 @@ def test_a_manifest_that_is_none(folder, text):
         wheelhouse.load(folder)
 
 
-def test_a_manifest_that_requires_what_is_no_requirement(folder):
-    wrong = {**wheel().model_dump(), "requires": ["torch =="]}
+@pytest.mark.parametrize(
+    "field", [{"requires": ["torch =="]}, {"glibc": "abc"}, {"size": -5}], ids=str
+)
+def test_a_manifest_with_a_field_that_is_none(folder, field):
+    wrong = {**wheel().model_dump(), **field}
     (folder / f"{FILE}.json").write_text(json.dumps(wrong))
     with pytest.raises(UsageError, match="not a wheel's manifest"):
         wheelhouse.load(folder)

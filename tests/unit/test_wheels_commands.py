@@ -225,9 +225,25 @@ def test_where_nobody_can_be_asked_it_is_shown_and_nothing_goes(house, capsys):
 
 
 def test_what_can_t_be_removed_is_one_message(house, capsys):
-    (house.folder / f"{OLD}.mine").mkdir()
+    (house.folder / f"{OLD}.html").unlink()
+    (house.folder / f"{OLD}.html").mkdir()
     assert prune() == 1
-    assert f"error: {house.folder / OLD}.mine: can't be changed: " in capsys.readouterr().err
+    assert f"error: {house.folder / OLD}.html: can't be changed: " in capsys.readouterr().err
+
+
+def test_what_is_left_of_a_wheel_is_found_again(house, capsys):
+    (house.folder / OLD).unlink()
+    (house.folder / OLD).mkdir()
+    assert prune() == 1
+    (house.folder / OLD).rmdir()
+    assert prune() == 0
+    assert not list(house.folder.glob(f"{OLD}*"))
+
+
+def test_what_only_begins_like_a_wheel_is_left_alone(house):
+    (house.folder / f"{OLD}.mine").mkdir()
+    assert prune() == 0
+    assert [path.name for path in house.folder.glob(f"{OLD}*")] == [f"{OLD}.mine"]
 
 
 @pytest.mark.parametrize(("plan", "removed"), [(True, []), (False, [OLD])])
