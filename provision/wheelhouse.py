@@ -51,8 +51,8 @@ class Manifest(Table):
     """Its Requires-Dist: among them the exact torch that it was built against."""
     archs: tuple[str, ...]
     """GPU architectures that it has kernels for, such as '12.0'."""
-    glibc: Annotated[str, Field(pattern=r"^([0-9]{1,3}\.[0-9]{1,3})?$")]
-    """The least that it runs on, such as '2.34'; '' where it needs none."""
+    glibc: Annotated[str, Field(pattern=r"^([0-9]{1,3}(\.[0-9]{1,3}){1,2})?$")]
+    """The least that it runs on, such as '2.34' or '2.2.5'; '' where it needs none."""
 
     @property
     def name(self) -> str:

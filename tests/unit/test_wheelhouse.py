@@ -17,9 +17,9 @@ LOCK = {"torch": "2.9.1", "einops": "0.8.1"}
 MOVED = "it was built for torch==2.9.1, and the lock has torch 2.10.0"
 
 
-def wheel(file=FILE, requires=("torch==2.9.1", "einops"), sha256=SHA256):
+def wheel(file=FILE, requires=("torch==2.9.1", "einops"), sha256=SHA256, glibc="2.34"):
     return Manifest(
-        file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",), glibc="2.34"
+        file=file, sha256=sha256, size=7, requires=requires, archs=("12.0",), glibc=glibc
     )
 
 
@@ -160,6 +160,13 @@ def test_a_manifest_that_is_none(folder, text):
     (folder / f"{FILE}.json").write_text(text)
     with pytest.raises(UsageError, match=r"\.whl\.json: not a wheel's manifest"):
         wheelhouse.load(folder)
+
+
+@pytest.mark.parametrize("glibc", ["", "2.34", "2.2.5"])
+def test_a_wheel_of_few_demands_needs_an_old_glibc(folder, glibc):
+    one = wheel(glibc=glibc)
+    (folder / f"{FILE}.json").write_text(one.model_dump_json())
+    assert wheelhouse.load(folder) == (one,)
 
 
 @pytest.mark.parametrize(
