@@ -41,10 +41,12 @@ def named(_):
     for word, after in pairwise([*program.argv, "-"]):
         if word in NAMES and after.startswith("-"):
             from provision.errors import UsageError
+            from provision.fleet import refused
             from provision.report import Report
 
-            Report().error(UsageError(f"{word} needs a name", hint="see: invoke --help TASK"))
-            raise Exit(code=UsageError.exit_code)
+            json = "--json" in program.argv
+            error = UsageError(f"{word} needs a name", hint="see: invoke --help TASK")
+            raise Exit(code=refused(Report(json=json), error, json=json))
 
 
 def hosts_task(*options, **more):
@@ -80,7 +82,7 @@ def provision(
     if build:
         from wheels import commands
 
-        end(commands.awaited(host or (), group or (), verbose=verbose))
+        end(commands.awaited(host or (), group or (), json=json, verbose=verbose))
     end(
         hosts.provision(
             host or (), group or (), json=json, verbose=verbose, accept_new=accept_new_host_key
@@ -237,7 +239,9 @@ def lock(_, stack="", environment="", recipe="", upgrade=None, check=False, json
     from wheels.commands import hold_recipes, lock_recipe
 
     if recipe:
-        end(lock_recipe(recipe, check=check, json=json))
+        others = {"--stack": stack, "--environment": environment, "--upgrade": upgrade}
+        beside = [option for option, value in others.items() if value]
+        end(lock_recipe(recipe, beside, check=check, json=json))
         return
     more = {"recipes": hold_recipes} if check and not stack else {}
     end(locking.lock(stack, environment, upgrade or (), check=check, json=json, more=more))

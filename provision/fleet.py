@@ -34,7 +34,8 @@ def each(
 
     Returns the worst code of all. In `found`, the data by host, a failure stands as an error
     beside what was done; that of no host, such as an unknown name, stands alone.
-    `stop` is set when the user interrupts and wants the runs on the hosts cancelled.
+    `stop`, of what starts runs on the hosts, is set when the user interrupts and wants them
+    cancelled.
     """
     try:
         chosen = inventory.load().select(hosts, groups)
@@ -85,14 +86,14 @@ def _await(
             return [future.result() for future in begun]
     except KeyboardInterrupt:
         if stop is None or not _cancels(report, stop):
-            _detach(report)
+            _detach(report, runs=stop is not None)
     try:
         with report.working(
             [name for name, future in zip(names, begun, strict=True) if not future.done()]
         ):
             return [future.result() for future in begun]
     except KeyboardInterrupt:
-        _detach(report)
+        _detach(report, runs=True)
 
 
 def _cancels(report: Report, stop: Stop) -> bool:
@@ -111,14 +112,13 @@ def _cancels(report: Report, stop: Stop) -> bool:
     return True
 
 
-def _detach(report: Report) -> NoReturn:
-    report.error(
-        ProvisionError(
-            "interrupted",
-            hint="a run that was started goes on there; the same command follows it, "
-            "`invoke cancel` stops it before its next change",
-        )
+def _detach(report: Report, *, runs: bool) -> NoReturn:
+    follow = (
+        "a run that was started goes on there; the same command follows it, "
+        "`invoke cancel` stops it before its next change"
     )
+    again = "the same command begins again"
+    report.error(ProvisionError("interrupted", hint=follow if runs else again))
     os._exit(INTERRUPTED)  # threads that wait for a host would hold the process
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import date
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from packaging.version import Version as PythonVersion
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from provision import mistakes, tables
-from provision.errors import UsageError, dotted
+from provision.errors import UsageError, dotted, shown
 from provision.locking import text as lock_text
 
 FOLDER = Path(__file__).parent / "stacks"
@@ -292,7 +292,7 @@ def load(name: str) -> Stack:
     stacks = {*names(), UV_FILE.stem}
     others = [path.stem for path in FOLDER.glob("*.toml") if path.stem not in stacks]
     table = validated(System, tables.whole(system, others, "system file"), system.name)
-    found = validated(Stack, {**data, "name": name, "system": table}, path.name, own={"name"})
+    found = validated(Stack, {**data, "system": table}, path.name, own={"name": name})
     for release in found.toolkits:
         if release not in table.toolkit:
             known = ", ".join(table.toolkit)
@@ -305,13 +305,19 @@ def load_uv() -> Uv:
     return validated(Uv, tables.read(UV_FILE), UV_FILE.name)
 
 
-def validated(model: type[T], data: dict[str, Any], file: str, *, own: Collection[str] = ()) -> T:
+def validated(
+    model: type[T], data: dict[str, Any], file: str, *, own: Mapping[str, Any] | None = None
+) -> T:
     """Build a model; raises UsageError with file, field, what was found and expected.
 
-    `own`: fields that are not the file's to say.
+    `own`: fields that are not the file's to say, and what they are.
     """
+    own = own or {}
+    for field in own:
+        if field in data:
+            raise UsageError(f"{file}: {field}: not for the file to say: it is {shown(own[field])}")
     try:
-        return model.model_validate(data)
+        return model.model_validate({**data, **own})
     except ValidationError as error:
         mistake = mistakes.first(error, model, own)
         raise UsageError(f"{file}: {mistake}", hint=mistake.hint) from error

@@ -167,6 +167,15 @@ def look(
     return tuple(wheels), mistakes
 
 
+def strays(folder: Path) -> list[str]:
+    """Wheels without a manifest, which do not count: put there by hand, or half fetched.
+
+    Raises as `files` does.
+    """
+    there = {path.name for path in files(folder)}
+    return sorted(name for name in there if name.endswith(".whl") and f"{name}.json" not in there)
+
+
 def _read(path: Path) -> Manifest:
     try:
         found = Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))

@@ -47,6 +47,23 @@ def make(
 ) -> int:
     """Build one recipe's wheel on one host, unless the wheelhouse has it."""
     report = Report(json=json, verbose=verbose)
+    found, code = _make(report, name, hosts, plan=plan, force=force, budget=budget, gate=gate)
+    if json:
+        report.data(found)
+    return code
+
+
+def _make(
+    report: Report,
+    name: str,
+    hosts: Sequence[str] = (),
+    *,
+    plan: bool = False,
+    force: bool = False,
+    budget: str | None = None,
+    gate: bool = True,
+) -> tuple[dict[str, Any], int]:
+    """The same; returns the data and the exit code."""
     stop = Stop()
     found: dict[str, Any] = {}
     try:
@@ -58,7 +75,8 @@ def make(
             raise UsageError("a wheel is built on one host", hint="name one: --host NAME")
         built = wheelhouse.load(first=True)
     except ProvisionError as error:
-        return refused(report, error, json=json)
+        report.error(error)
+        return failure(error), error.exit_code
 
     def do(host: Host) -> int:
         ready = get_ready(host, report, start=True, compared=False, wheels=built)
@@ -75,7 +93,7 @@ def make(
                 host.name, f"nothing to do: the wheelhouse has {planned.there.file}", "green"
             )
             return DONE
-        report.plan(planned.plan, commands=plan or verbose)
+        report.plan(planned.plan, commands=plan or report.verbose)
         if plan:
             return FAILED if planned.plan.now.blocked else DONE
         made = build(ready, seen, planned, tell, stop)
@@ -84,10 +102,7 @@ def make(
         return DONE
 
     chosen = [*hosts] or [known.builder or known.default]
-    code = each(report, chosen, (), do, found, stop=stop)
-    if json:
-        report.data(found)
-    return code
+    return found, each(report, chosen, (), do, found, stop=None if plan else stop)
 
 
 def _whole(report: Report, wheel: Manifest) -> bool:
@@ -105,9 +120,12 @@ def _whole(report: Report, wheel: Manifest) -> bool:
     return True
 
 
-def awaited(hosts: Sequence[str], groups: Sequence[str], *, verbose: bool) -> int:
-    """Build what the stacks of these hosts want and the wheelhouse has not."""
-    report = Report(verbose=verbose)
+def awaited(hosts: Sequence[str], groups: Sequence[str], *, json: bool, verbose: bool) -> int:
+    """Build what the stacks of these hosts want and the wheelhouse has not.
+
+    With `json` there is data of a build only where it failed: else that of what comes then.
+    """
+    report = Report(json=json, verbose=verbose)
     try:
         chosen = inventory.load().select(hosts, groups)
         wanted = [
@@ -119,13 +137,12 @@ def awaited(hosts: Sequence[str], groups: Sequence[str], *, verbose: bool) -> in
         if lacking := [name for name in wanted if name not in recipe.names()]:
             raise UsageError(f"no recipe builds {lacking[0]}", hint="recipes: wheels/recipes")
     except ProvisionError as error:
-        report.error(error)
-        return error.exit_code
+        return refused(report, error, json=json)
     for name in dict.fromkeys(wanted):
-        code = make(
-            name, (), plan=False, force=False, budget=None, gate=True, json=False, verbose=verbose
-        )
+        found, code = _make(report, name)
         if code != DONE:
+            if json:
+                report.data(found)
             return code
     return DONE
 
@@ -139,9 +156,19 @@ def _bytes(text: str | None) -> int | None:
     return round(size * (2**30 if match[2].lower() == "gib" else 2**20))
 
 
-def lock_recipe(name: str, *, check: bool, json: bool) -> int:
-    """Lock a recipe's build environment, or hold the lock to the recipe."""
+def lock_recipe(name: str, beside: Sequence[str] = (), *, check: bool, json: bool) -> int:
+    """Lock a recipe's build environment, or hold the lock to the recipe.
+
+    `beside`: other options that were given, of which it takes none.
+    """
     report = Report(json=json)
+    if beside:
+        error = UsageError(
+            f"{beside[0]} has no meaning with --recipe",
+            hint="a recipe's lock keeps to its own stack's; versions of its own are pinned in its "
+            "`build.requirements`",
+        )
+        return refused(report, error, json=json)
     try:
         found, code = _lock(report, name, check=check)
     except KeyboardInterrupt:
@@ -199,7 +226,10 @@ def listed(*, json: bool) -> int:
         )
     for mistake in mistakes.values():
         report.error(mistake)
-    if not wheels and not mistakes:
+    strays = wheelhouse.strays(wheelhouse.FOLDER)
+    for name in strays:
+        report.say(name, "has no manifest and does not count: see `invoke wheels.verify`", "yellow")
+    if not wheels and not mistakes and not strays:
         _say_empty(report)
     if json:
         wrong = [{"file": name, **failure(mistake)} for name, mistake in mistakes.items()]
@@ -218,10 +248,15 @@ def verify(*, json: bool) -> int:
         wheels, mistakes = wheelhouse.look(wheelhouse.FOLDER)
     except UsageError as error:
         return refused(report, error, json=json)
-    if not wheels and not mistakes:
-        _say_empty(report)
     found: dict[str, Any] = {}
     wrong: dict[str, ProvisionError] = {**mistakes}
+    for name in wheelhouse.strays(wheelhouse.FOLDER):
+        wrong[name] = ProvisionError(
+            f"{wheelhouse.FOLDER / name}: has no manifest, and does not count",
+            hint="build it with `invoke build`, or take it away",
+        )
+    if not wheels and not wrong:
+        _say_empty(report)
     for one in wheels:
         found[one.file] = {"sha256": one.sha256}
         try:

@@ -200,7 +200,7 @@ def load(name: str) -> Recipe:
             hint=f"did you mean {near[0]}?" if near else f"recipes there: {', '.join(names())}",
         )
     data = whole(FOLDER / f"{name}.toml", names(), "recipe")
-    one = validated(Recipe, {**data, "name": name}, f"{name}.toml", own={"name"})
+    one = validated(Recipe, data, f"{name}.toml", own={"name": name})
     if one.profile not in (name, *profile.names()):
         raise UsageError(
             f"{name}.toml: profile: there is no {one.profile!r} in wheels/recipes/profiles",

@@ -96,7 +96,7 @@ def rollback(
                 report.say(host.name, text, "yellow")
             return DONE
 
-    code = each(report, hosts, groups, do, found, stop=stop)
+    code = each(report, hosts, groups, do, found, stop=None if plan else stop)
     if json:
         report.data(found)
     return code

@@ -5,6 +5,8 @@ any other exception than ours, and fails the test by itself. Stacks, locks and p
 files: test_bad_files.py; what hosts give: test_bad_hosts.py.
 """
 
+import json
+
 import pytest
 from layers import ITS_OWN_WORDS, SAYS_WHAT_IS_EXPECTED, THERE, told
 
@@ -259,7 +261,7 @@ CASES = {
         (2, ["error: --host needs a name"], "invoke --help"),
     ),
     "a group that is not named before another option": (
-        ("invoke", "plan", "--group", "--json"),
+        ("invoke", "plan", "--group", "--verbose"),
         (2, ["error: --group needs a name"], "invoke --help"),
     ),
     "a host whose name is empty": (
@@ -276,6 +278,11 @@ CASES = {
 @pytest.mark.parametrize("case", CASES, ids=CASES)
 def test_a_bad_input_is_told_with_its_place_and_what_to_do(meet, case):
     told(meet, *CASES[case])
+
+
+def test_an_option_without_its_name_is_an_error_in_the_data(invoke):
+    done = invoke("plan", "--group", "--json")
+    assert (done.code, json.loads(done.out)["error"]) == (2, "--group needs a name")
 
 
 LINES = {

@@ -6,7 +6,7 @@ import pytest
 from built import CELL, put, unreadable
 from samples import TIMEOUT, probed
 
-from provision import wheelhouse
+from provision import stack, wheelhouse
 from wheels import commands, lock, profile, recipe
 from wheels.commands import _bytes as size
 
@@ -213,6 +213,25 @@ def test_budgets_that_are_none_end_2_with_what_is_expected(profiles, capsys, tex
     err = capsys.readouterr().err
     assert "--budget" in err
     assert "expected a size such as 64GiB or 900MiB" in err
+
+
+def test_builds_before_provision_end_with_data_only_where_one_failed(
+    hosts, no_wheels, profiles, monkeypatch, capsys
+):
+    lab = stack.load("lab")
+    main = lab.environment["main"].model_copy(update={"wheels": ("lab-kernels==1.0",)})
+    wanting = lab.model_copy(update={"environment": {"main": main}})
+    monkeypatch.setattr(stack, "load", lambda name: wanting)
+    hosts(a=[probed(memory=TIMEOUT)])
+    assert commands.awaited(("a",), (), json=True, verbose=False) == 1
+    assert json.loads(capsys.readouterr().out)["a"].keys() == {"error", "hint"}
+    no_wheels.mkdir()
+    put(no_wheels, CELL)
+    hosts(a=[probed()])
+    assert commands.awaited(("a",), (), json=True, verbose=False) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"nothing to do: the wheelhouse has {CELL}" in err
 
 
 def test_a_build_does_not_begin_beside_a_manifest_that_is_none(profiles, no_wheels, capsys):

@@ -164,7 +164,9 @@ def test_an_interruption_leaves_the_runs_alone_unless_told_otherwise(detached, a
 
 
 def test_where_no_run_can_be_cancelled_nobody_is_asked(detached):
-    assert detached(stop=None, report=Interrupted(1, "c\n"))[0] == 130
+    code, err = detached(stop=None, report=Interrupted(1, "c\n"))
+    assert code == 130
+    assert err == "error: interrupted\n\nhint: the same command begins again\n"
 
 
 @pytest.mark.parametrize("answer", ["c\n", " C ", "cancel\n"])

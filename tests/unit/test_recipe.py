@@ -37,6 +37,12 @@ def test_every_recipe_is_whole_and_its_lock_is_its_own(name):
         assert lock.check(one) == ()
 
 
+def test_a_recipe_is_named_by_its_file(folder):
+    (folder / "mine.toml").write_text('like = "whole"\nname = "yours"\n')
+    with pytest.raises(UsageError, match=r"mine\.toml: name: not for the file to say"):
+        load("mine")
+
+
 def test_one_like_another_states_only_what_differs(folder):
     text = 'like = "whole"\nversion = "2.0"\n[toolkit]\nrelease = "12.8"\n'
     (folder / "mine.toml").write_text(text)

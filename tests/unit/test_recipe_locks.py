@@ -56,6 +56,15 @@ def test_a_damaged_lock_is_made_anew(spoilt, tmp_path, monkeypatch, damaged):
     assert "ninja>=1.13" in path.read_text()
 
 
+@pytest.mark.parametrize(
+    "option", [("--stack", "lab"), ("--environment", "main"), ("--upgrade", "ninja")]
+)
+def test_with_a_recipe_what_chooses_a_stack_s_lock_has_no_meaning(invoke, option):
+    done = invoke("lock", "--recipe", "lab-kernels", *option, "--check", "--json")
+    assert done.code == 2
+    assert json.loads(done.out)["error"] == f"{option[0]} has no meaning with --recipe"
+
+
 def test_a_recipe_that_is_built_in_the_host_s_own_environment_has_nothing_to_lock(capsys):
     for asked, data in ((True, {"stale": []}), (False, {"written": False})):
         assert commands.lock_recipe("flash-attn-torch211", check=asked, json=True) == 0

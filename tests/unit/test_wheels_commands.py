@@ -143,6 +143,16 @@ def test_a_wheel_that_is_damaged_or_gone_ends_3_and_the_others_are_looked_at(hou
     assert f"{WANTED}  as its manifest says" in out
 
 
+def test_a_wheel_without_a_manifest_does_not_count_and_is_told(house, capsys):
+    (house.folder / f"{OLD}.json").unlink()
+    assert listed() == 0
+    assert f"{OLD}  has no manifest and does not count" in capsys.readouterr().out
+    assert verify(json=True) == 3
+    out, err = capsys.readouterr()
+    assert f"{OLD}: has no manifest, and does not count" in err
+    assert json.loads(out)[OLD].keys() == {"error", "hint"}
+
+
 def test_verify_as_json_has_each_wheel_and_what_is_wrong_with_it(house, capsys):
     (house.folder / OLD).unlink()
     assert verify(json=True) == 3
