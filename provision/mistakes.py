@@ -40,9 +40,11 @@ def first(error: ValidationError, model: type[BaseModel], own: Collection[str] =
     if one["type"] == "extra_forbidden":
         return unknown_field(path, [name for name in _fields(model, path[:-1]) if name not in own])
     # Of a missing field pydantic gives all that stands around it.
-    got = f", got {shown(one['input'])}" if one["type"] != "missing" else ""
+    whole = one["type"] == "missing" or isinstance(one["input"], dict)
+    got = "" if whole and one["type"] not in TABLES else f", got {shown(one['input'])}"
     # Its own words name Python's types, and classes of ours.
     what = "expected a table" if one["type"] in TABLES else one["msg"].removeprefix("Value error, ")
+    what = "expected a list" if one["type"] == "tuple_type" else what
     return Mistake(path, what + got)
 
 

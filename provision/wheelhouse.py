@@ -18,10 +18,11 @@ from typing import Annotated
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from provision import stack
 from provision.errors import ProvisionError, UsageError
+from provision.mistakes import first as main_mistake
 from provision.stack import Sha256, Table
 
 VARIABLE = "FIRSTLIGHT_WHEELHOUSE"
@@ -49,7 +50,7 @@ class Manifest(Table):
     """Bytes."""
     requires: tuple[str, ...]
     """Its Requires-Dist: among them the exact torch that it was built against."""
-    archs: tuple[str, ...]
+    archs: tuple[Annotated[str, Field(pattern=r"^[0-9]{1,2}\.[0-9]$")], ...]
     """GPU architectures that it has kernels for, such as '12.0'."""
     glibc: Annotated[str, Field(pattern=r"^([0-9]{1,3}(\.[0-9]{1,3}){1,2})?$")]
     """The least that it runs on, such as '2.34' or '2.2.5'; '' where it needs none."""
@@ -115,19 +116,19 @@ def files(folder: Path, *, first: bool = False) -> list[Path]:
 
 
 def make_ready(folder: Path) -> None:
-    """See that a wheel can be kept: before it is built, not hours later. Raises UsageError."""
+    """See that a wheel can be kept: before it is built, not hours later. Raises ProvisionError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        failure = unchanged(error)
-        raise UsageError(failure.what, hint=failure.hint) from error
+        raise unchanged(error) from error
 
 
 def unchanged(error: OSError) -> ProvisionError:
     """What kept the wheelhouse, or what belongs to it, from being changed."""
     path = Path(str(error.filename or FOLDER))
+    path = path if path.exists() else path.parent  # else a file that was to be made
     hint = f"{_looked_at(path)}; then run the same command again"
     return ProvisionError(f"{path}: can't be changed: {error.strerror}", hint=hint)
 
@@ -187,9 +188,9 @@ def _read(path: Path) -> Manifest:
     except OSError as error:
         raise unread(path, error) from error
     except (ValueError, RecursionError) as error:
-        said = str(error).splitlines()[0]
+        wrong = main_mistake(error, Manifest) if isinstance(error, ValidationError) else error
         raise UsageError(
-            f"{path}: not a wheel's manifest: {said}",
+            f"{path}: not a wheel's manifest: {wrong}",
             hint="take the file away, and build the wheel anew",
         ) from error
     return found

@@ -21,7 +21,7 @@ from provision import engine, wheelhouse, wire
 from provision import stack as stacks
 from provision.compatibility import seen as compatibility
 from provision.errors import ProvisionError, UsageError
-from provision.follow import Tell
+from provision.follow import NotConverged, Tell
 from provision.inventory import Inventory
 from provision.plan import Place
 from provision.resources.known import NotKnown
@@ -140,8 +140,15 @@ def _fleet(
             continue
         want = replace(target.want, stack=stacks.load(host.stack), gpus=host.gpus)
         for name, capability in compatibility.gpus(want, None).items():
-            if capability:
-                found.setdefault(capability, []).append(f"{host.name}: {name}")
+            if capability is None:
+                table = want.stack.system.architecture.values()
+                known = ", ".join(model for one in table for model in one.models)
+                raise UsageError(
+                    f"{host.where}: gpus.model: no compute capability is known of {name!r}, "
+                    f"and the stack of {host.name} wants {recipe.wheel}",
+                    hint=f"known: {known}; or give the recipe `archs`",
+                )
+            found.setdefault(capability, []).append(f"{host.name}: {name}")
     if not found:
         raise UsageError(
             f"{recipe.name}: no host says which GPUs the wheel is for",
@@ -163,8 +170,31 @@ def build(target: Target, seen: engine.Look, planned: Build, tell: Tell, stop: S
     """
     wheelhouse.make_ready(wheelhouse.FOLDER)
     there = replace(seen, plan=planned.plan)
-    engine.apply(target, there, heard(tell), stop, planned.uploads)
+    try:
+        engine.apply(target, there, heard(tell), stop, planned.uploads)
+    except NotConverged as error:
+        raise caused(error) from error
     return bring(target, planned, tell)
+
+
+def caused(error: NotConverged) -> NotConverged:
+    """The same failure with the builder's own reason, and only the build's output as its log."""
+    said = [_said(line) for line in error.log if line.startswith(MARK)]
+    reasons = [one["reason"] for one in said if one.get("event") == "failed"]
+    return NotConverged(
+        ": ".join([error.what, *map(str, reasons[-1:])]),
+        hint=error.hint,
+        log=tuple(line for line in error.log if not line.startswith(MARK)),
+    )
+
+
+def _said(line: str) -> dict[str, Any]:
+    """What the builder says in a line of output; {} for one that is cut short."""
+    try:
+        said = json.loads(line.removeprefix(MARK))
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def heard(tell: Tell) -> Tell:
@@ -179,12 +209,9 @@ def heard(tell: Tell) -> Tell:
         if event["event"] != "output" or not line.startswith(MARK):
             tell(event)
             return
-        try:
-            said = json.loads(line.removeprefix(MARK))
-        except ValueError:  # cut short
-            return
         nonlocal spoken
-        if isinstance(said, dict) and (text := words(said)):
+        said = _said(line)
+        if text := words(said):
             kept = said.get("event") != "state"
             now = not kept and time.monotonic() - spoken > QUIET
             spoken = time.monotonic() if now else spoken
@@ -203,8 +230,8 @@ def words(said: Mapping[str, Any]) -> str:
             used, budget = (said[name] / 2**30 for name in ("used", "budget"))
             return (
                 f"{said['done']} done, {said['running']} running{paused}, "
-                f"{said['waiting']} waiting; {used:.1f} of {budget:.1f} GiB; "
-                f"{said['left'] // 60} min {said['left'] % 60:02} s to go"
+                f"{said['waiting']} waiting; {said['left'] // 60} min {said['left'] % 60:02} s "
+                f"to go; {used:.1f} of {budget:.1f} GiB"
             )
         case {"event": "again", "unit": str(unit), "peak": int(peak)}:
             return f"{unit} was killed at {peak / 2**30:.1f} GiB; it waits to run again"

@@ -94,8 +94,11 @@ def _make(
             )
             return DONE
         report.plan(planned.plan, commands=plan or report.verbose)
+        if plan and (blocked := planned.plan.now.blocked):
+            found[host.name] |= {"error": blocked[0].blocked, "hint": blocked[0].hint}
+            return FAILED
         if plan:
-            return FAILED if planned.plan.now.blocked else DONE
+            return DONE
         made = build(ready, seen, planned, tell, stop)
         found[host.name]["made"] = made.model_dump(mode="json")
         report.say(host.name, f"the wheelhouse has {made.file}, sha256 {made.sha256}", "green")
@@ -229,7 +232,7 @@ def listed(*, json: bool) -> int:
     strays = wheelhouse.strays(wheelhouse.FOLDER)
     for name in strays:
         report.say(name, "has no manifest and does not count: see `invoke wheels.verify`", "yellow")
-    if not wheels and not mistakes and not strays:
+    if not wheels and not mistakes:
         _say_empty(report)
     if json:
         wrong = [{"file": name, **failure(mistake)} for name, mistake in mistakes.items()]
@@ -238,7 +241,8 @@ def listed(*, json: bool) -> int:
 
 
 def _say_empty(report: Report) -> None:
-    report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel yet")
+    only = " with a manifest" if wheelhouse.strays(wheelhouse.FOLDER) else ""
+    report.say("wheelhouse", f"{wheelhouse.FOLDER} holds no wheel{only} yet")
 
 
 def verify(*, json: bool) -> int:
@@ -255,7 +259,7 @@ def verify(*, json: bool) -> int:
             f"{wheelhouse.FOLDER / name}: has no manifest, and does not count",
             hint="build it with `invoke build`, or take it away",
         )
-    if not wheels and not wrong:
+    if not wheels and not mistakes:
         _say_empty(report)
     for one in wheels:
         found[one.file] = {"sha256": one.sha256}
@@ -357,10 +361,14 @@ def push(hosts: Sequence[str], groups: Sequence[str], *, json: bool) -> int:
     """Copy the wheels that hosts' stacks want to the hosts, each once, by hash."""
     report = Report(json=json)
     found: dict[str, Any] = {}
+    try:
+        built = wheelhouse.load()
+    except UsageError as error:
+        return refused(report, error, json=json)
 
     def do(host: Host) -> int:
-        ready = get_ready(host, report, compared=False)
-        wheels = wheelhouse.wanted(ready.want.wheelhouse, [host.stack])
+        ready = get_ready(host, report, compared=False, wheels=built)
+        wheels = wheelhouse.wanted(built, [host.stack])
         lacking = set(wire.lacking(ready.transport, [one.sha256 for one in wheels]))
         done = found[host.name] = {"copied": [], "there": []}
         for one in wheels:

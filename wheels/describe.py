@@ -27,6 +27,8 @@ def lines(build: Build) -> Iterator[str]:
         f"{len(build.predictions)} units ({how}), the heaviest {heaviest / GIB:.1f} GiB; "
         f"all at once {sum(one.unit.curve.peak for one in build.predictions) / GIB:.0f} GiB"
     )
+    if heaviest > build.room.budget:
+        yield "the heaviest is larger than the whole budget: it would run alone, and go over it"
     yield f"budget {_size(build.room.budget)} ({build.why}), {build.room.cores} processors"
     yield (
         f"about {minutes(build.schedule.makespan)}, {build.schedule.peak / GIB:.1f} GiB at most; "

@@ -68,7 +68,7 @@ class Order:
     """Bytes that the user declared."""
     gate: bool = True
     afresh: bool = False
-    """Nothing of a build that has ended is taken."""
+    """Nothing of a build is taken whose wheel the wheelhouse has."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +106,8 @@ class _Told:
     """Bytes that stay free."""
     jobs: int
     predictions: Sequence[Prediction]
+    here: Sequence[Manifest]
+    """The recipe's wheels that the wheelhouse has."""
 
 
 def plan(
@@ -147,12 +149,15 @@ def plan(
         reserve=reserved(known(facts.memory, "memory").total),
         jobs=jobs,
         predictions=predictions,
+        here=[one for one in target.want.wheelhouse if one.name == recipe.wheel],
     )
+    before = [one for one in told.here if one.version == version]
     change = Change(
         resource="wheel",
         subject=recipe.wheel,
         stage=Stage.RUNTIME,
-        before="not built",
+        before=", ".join(f"{one.version} for {', '.join(one.archs)}" for one in before)
+        or "not built",
         after=f"{version} for {', '.join(archs)}",
         why="the wheelhouse has none that fits" if isinstance(found, Unfit) else "it was asked for",
         actions=() if blocked else _actions(recipe, target, os, order, told),
@@ -257,8 +262,9 @@ def _too_large(predictions: Sequence[Prediction], room: Room) -> tuple[str, str]
     if heaviest is None or heaviest.curve.peak <= most:
         return "", ""
     needs = heaviest.curve.peak / GIB
+    budget = f"{room.budget / GIB:.1f} GiB ({BESIDE / GIB:.1f} more would be let pass)"
     return (
-        f"{heaviest.name} alone takes {needs:.1f} GiB, and all together may have {most / GIB:.1f}",
+        f"{heaviest.name} alone takes {needs:.1f} GiB, and the budget is {budget}",
         f"--budget {math.ceil(needs)}GiB or more, on a host that has it",
     )
 
@@ -341,7 +347,7 @@ def _order(recipe: Recipe, os: Os, order: Order, told: _Told) -> dict[str, Any]:
         "python": build.interpreter or f"{told.tree}/environment/bin/python",
         "backend": build.backend,
         "release": recipe.toolkit.release,
-        "afresh": order.afresh,
+        "spent": [one.sha256 for one in told.here if order.afresh],
         "home": recipe.toolkit.home.replace(ENVIRONMENT, site_packages),
         "links": dict(recipe.toolkit.links),
         "env": {

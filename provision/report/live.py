@@ -26,6 +26,11 @@ STEPS = {
     "back": "probing",
 }
 
+STEP = 44
+"""Columns that a step may take."""
+BESIDE = 13
+"""Columns of the time, up to a day in seconds, and between the columns."""
+
 
 @dataclass
 class Line:
@@ -85,11 +90,15 @@ class Progress:
         table = Table.grid(padding=(0, 2), expand=False)
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, justify="right")
-        table.add_column(no_wrap=True, overflow="ellipsis", max_width=44)
+        table.add_column(no_wrap=True, overflow="ellipsis", max_width=STEP)
         table.add_column(no_wrap=True, overflow="ellipsis")
-        room = max(10, self._console.width - 70)
         now = time.monotonic()
         with self._lock:
+            taken = max(
+                (len(host) + min(len(one.step), STEP) for host, one in self._lines.items()),
+                default=0,
+            )
+            room = max(10, self._console.width - taken - BESIDE)
             for host, line in self._lines.items():
                 table.add_row(
                     Text(host, "bold"),

@@ -152,7 +152,7 @@ CASES = {
     ),
     "a group that is one name": (
         ("inventory", f"{THERE}groups:\n  all: a\n"),
-        (2, ["inventory.yaml:5: groups.all: ", "valid tuple, got 'a'"], SAYS_WHAT_IS_EXPECTED),
+        (2, ["inventory.yaml:5: groups.all: ", "expected a list, got 'a'"], SAYS_WHAT_IS_EXPECTED),
     ),
     "a user on this computer itself": (
         ("inventory", f"{THERE}  b: {{connection: local, user: x, stack: lab}}\n"),

@@ -6,9 +6,10 @@ import pytest
 from builds import FILE, UNITS, WHEEL, finished, known, measured, planned, said, target
 
 from provision import wheelhouse
-from provision.errors import ProvisionError, UsageError
+from provision.errors import ProvisionError
+from provision.follow import NotConverged
 from wheels import describe, profile, provenance
-from wheels.build import bring
+from wheels.build import bring, caused
 
 NVCC = "nvcc 13.1"
 
@@ -113,9 +114,30 @@ def test_where_a_wheel_can_t_be_kept_it_stays_on_the_host_and_that_is_said(tmp_p
     assert "the wheel stays on h" in caught.value.hint
 
 
+STATE = '@build {"event": "state", "done": 1}'
+FAILED = '@build {"event": "failed", "reason": "the build exits 1: x.cu(4): error: no"}'
+
+
+@pytest.mark.parametrize(
+    ("log", "what", "shown"),
+    [
+        (
+            ("x.cu(4): error: no", STATE, FAILED),
+            "exits 1: the build exits 1: x.cu(4): error: no",
+            1,
+        ),
+        (("a", STATE, '@build {"event": "failed", "rea'), "exits 1", 1),
+        ((), "exits 1", 0),
+    ],
+)
+def test_a_build_that_fails_says_its_own_reason(log, what, shown):
+    error = caused(NotConverged("exits 1", hint="look", log=log))
+    assert (error.what, error.hint, error.log) == (what, "look", log[:shown])
+
+
 def test_a_wheelhouse_that_takes_none_is_told_before_a_build(tmp_path):
     wheelhouse.make_ready(tmp_path / "a/b")
     assert list((tmp_path / "a/b").iterdir()) == []
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file: can't be changed: File exists"):
+    with pytest.raises(ProvisionError, match="file: can't be changed: File exists"):
         wheelhouse.make_ready(tmp_path / "file")

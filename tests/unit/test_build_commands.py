@@ -83,6 +83,11 @@ def test_a_plan_with_an_obstacle_ends_1_and_says_what_to_do(hosts, profiles, mon
     out = capsys.readouterr().out
     assert "there is no gcc, which nvcc needs" in out
     assert "invoke provision --host a" in out
+    hosts(a=[probed(compilers=installed)])
+    assert build(json=True) == 1
+    data = json.loads(capsys.readouterr().out)["a"]
+    assert data["error"] == "there is no gcc, which nvcc needs"
+    assert data["hint"] == "invoke provision --host a"
 
 
 def test_a_fact_that_is_not_known_is_one_message(hosts, profiles, capsys):
@@ -106,7 +111,7 @@ def test_a_wheel_that_is_damaged_does_not_count_as_there(hosts, no_wheels, profi
     assert build() == 0
     out = capsys.readouterr().out
     assert "is gone or damaged" in out
-    assert "wheel:lab-kernels: not built" in out
+    assert "wheel:lab-kernels: 1.0+cu131 for 9.0 → 1.0+cu131 for 9.0" in out
 
 
 def test_one_that_can_t_be_read_is_not_built_anew(hosts, no_wheels, profiles, capsys):

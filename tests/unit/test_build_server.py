@@ -150,6 +150,14 @@ def test_what_is_finished_is_not_compiled_again(build):
     assert counts(folder) == {"a.cu": 1, "b.cu": 2}
 
 
+def test_units_that_ninja_does_not_start_again_are_counted(build):
+    start, said, _ = build
+    ended(*start({"a": (5, 0.1, 0), "b": (5, 0.1, 0)}, budget=250))
+    ended(*start({"c": (5, 2.5, 0)}, budget=250))
+    lines = [event["line"] for event in said if event["event"] == "says"]
+    assert lines == ["units that were compiled before, and are not again: 2"]
+
+
 def test_compilers_end_with_their_gate_and_with_their_build(build):
     start, _, _ = build
     server, gates = start({"a": (5, 60.0, 0), "b": (5, 60.0, 0)}, budget=250)

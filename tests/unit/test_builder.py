@@ -1,6 +1,8 @@
 """The builder's report, from the records that a build leaves; the build itself is simulated."""
 
+import hashlib
 import json
+import subprocess
 
 import pytest
 from builds import FILE, measured
@@ -13,7 +15,7 @@ from wheels.remote import builder, label, records, tree, trial
 def simulated(tmp_path, monkeypatch):
     """A build that makes a wheel, and whose gate leaves these records."""
 
-    def build(*rows, afresh=False):
+    def build(*rows, spent=()):
         def compile_(order, folder, source, made):
             (made / FILE).write_bytes(b"a wheel")
             for row in rows:
@@ -30,7 +32,7 @@ def simulated(tmp_path, monkeypatch):
         ):
             monkeypatch.setattr(place, name, lambda *_, result=result: result)
         monkeypatch.setattr(builder, "_compile", compile_)
-        order = {"home": "/nowhere", "links": {}, "pins": {}, "afresh": afresh}
+        order = {"home": "/nowhere", "links": {}, "pins": {}, "spent": list(spent)}
         builder.build(order, tmp_path)
         return json.loads((tmp_path / "done" / "report.json").read_text())
 
@@ -52,18 +54,41 @@ def test_a_build_that_was_resumed_keeps_what_the_runs_before_it_recorded(simulat
     assert len(report["memory"]) == 2
 
 
-def test_afresh_nothing_of_a_build_that_has_ended_is_taken(simulated, tmp_path):
+WHEEL = hashlib.sha256(b"a wheel").hexdigest()
+
+
+def test_nothing_is_taken_of_a_build_whose_wheel_is_spent(simulated, tmp_path):
     simulated(measured("a.cu", 900))
     (tmp_path / "source").mkdir()
-    report = simulated(measured("b.cu", 500), afresh=True)
+    report = simulated(measured("b.cu", 500), spent=[WHEEL])
     assert [row["unit"] for row in report["units"]] == ["b.cu"]
     assert not (tmp_path / "source").exists()
 
 
-def test_afresh_goes_on_with_what_was_begun_afresh_and_cut_off(simulated, tmp_path):
+def test_a_build_that_was_cut_off_goes_on_whatever_is_spent(simulated, tmp_path):
     records.append(tmp_path / "units.jsonl", measured("a.cu", 900))
-    report = simulated(measured("b.cu", 500), afresh=True)
+    report = simulated(measured("b.cu", 500), spent=[WHEEL])
     assert [row["unit"] for row in report["units"]] == ["a.cu", "b.cu"]
+
+
+def test_a_wheel_that_nobody_fetched_is_not_compiled_again(simulated, tmp_path):
+    simulated(measured("a.cu", 900))
+    (tmp_path / "source").mkdir()
+    simulated(spent=["0" * 64])
+    assert (tmp_path / "source").exists()
+
+
+def test_a_build_that_is_to_stop_ends_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(builder, "active", lambda: {"run": "r1"})
+    monkeypatch.setattr(builder, "cancelled", {"r1": "me"}.get)
+    log = tmp_path / "log"
+    log.touch()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            with pytest.raises(Failed, match="it was asked to stop; what was compiled stays"):
+                builder._watch(process, None, log, [])
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(

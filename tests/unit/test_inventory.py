@@ -180,7 +180,7 @@ BAD = {
     "a group that is a word": (
         "default: a\nhosts:\n  a: {stack: one}\ngroups:\n  all: a\n",
         5,
-        ("groups.all", "tuple", "'a'"),
+        ("groups.all", "expected a list", "'a'"),
     ),
 }
 

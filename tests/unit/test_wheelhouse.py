@@ -170,7 +170,9 @@ def test_a_wheel_of_few_demands_needs_an_old_glibc(folder, glibc):
 
 
 @pytest.mark.parametrize(
-    "field", [{"requires": ["torch =="]}, {"glibc": "abc"}, {"size": -5}], ids=str
+    "field",
+    [{"requires": ["torch =="]}, {"glibc": "abc"}, {"size": -5}, {"archs": ["banana"]}],
+    ids=str,
 )
 def test_a_manifest_with_a_field_that_is_none(folder, field):
     wrong = {**wheel().model_dump(), **field}

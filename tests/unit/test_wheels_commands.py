@@ -312,6 +312,16 @@ def test_where_no_wheel_is_taken_push_says_so(wanting, capsys):
     )
 
 
+def test_from_a_wheelhouse_that_is_not_there_nothing_is_pushed(wanting, house, monkeypatch, capsys):
+    wanting(b=[])
+    for path in house.folder.rglob("*"):
+        path.is_file() and path.unlink()
+    monkeypatch.setattr(wheelhouse.load, "__defaults__", (house.folder / "gone",))
+    monkeypatch.setenv(wheelhouse.VARIABLE, "gone")
+    assert push("b", json=True) == 2
+    assert "there is no folder" in json.loads(capsys.readouterr().out)["error"]
+
+
 def test_a_wheel_that_is_damaged_is_not_copied(wanting, house, capsys):
     wanting(a=[lacking(house.wanted.sha256)])
     (house.folder / WANTED).write_bytes(b"x")

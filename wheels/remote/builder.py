@@ -5,6 +5,7 @@ Its output is the build's own; lines that begin with MARK are for whoever follow
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -49,6 +50,8 @@ sys.exit(main(sys.argv[1:]))
 """
 LONGEST = 4000
 """Characters of a line of output that are looked through."""
+REASON = 400
+"""Characters of a failure's reason: the run's journal keeps lines of 500."""
 
 
 def main(path: str) -> int:
@@ -57,7 +60,7 @@ def main(path: str) -> int:
     try:
         build(json.loads(Path(path).read_text(encoding="utf-8")), Path(path).parent)
     except Failed as failure:
-        _write(f"{failure}\n")
+        say({"event": "failed", "reason": str(failure)[:REASON]})
         return 1
     return 0
 
@@ -79,7 +82,7 @@ def build(order: dict[str, Any], folder: Path) -> None:
     compiler = _compiler(order)
     order["site"] = _environment(order)
     source = folder / "source"
-    if order["afresh"] and (folder / "done").is_dir():  # else it was begun afresh, and cut off
+    if _spent(folder / "done", order["spent"]):
         for path in (folder / "done", source):
             shutil.rmtree(path, ignore_errors=True)
         for name in ("units.jsonl", "memory.jsonl"):
@@ -110,6 +113,14 @@ def build(order: dict[str, Any], folder: Path) -> None:
     (made / "report.json").write_text(json.dumps(report), encoding="utf-8")
     made.rename(done)
     say({"event": "built", "wheel": wheels[0].name, "size": (done / wheels[0].name).stat().st_size})
+
+
+def _spent(done: Path, known: list[str]) -> bool:
+    """Whether a build has ended whose wheel is one of these (sha256).
+
+    Any other was asked for, and nobody was there any more to fetch it.
+    """
+    return any(hashlib.sha256(one.read_bytes()).hexdigest() in known for one in done.glob("*.whl"))
 
 
 def _compiler(order: Mapping[str, Any]) -> str:

@@ -314,6 +314,10 @@ class Server:
         self.spoken = self.now
         inside = [peer for peer in self.peers.values() if peer.inside]
         units = [(peer, unit) for peer in self.peers.values() if (unit := peer.unit)]
+        anew = self.done.union(unit.name for _, unit in units)
+        earlier = {row["unit"] for row in self.earlier if row["exit"] == 0} - anew
+        if earlier:
+            self._tell(f"units that were compiled before, and are not again: {len(earlier)}")
         waiting = [unit.curve.duration for peer, unit in units if not peer.inside]
         rest = [
             max(0.0, unit.curve.duration - peer.used.cpu / unit.cores / self.room.pace)
