@@ -14,7 +14,7 @@ from typing import Any
 
 from provision import events, trials
 from provision.errors import ProvisionError, shown
-from provision.transport import Transport
+from provision.transport import LIMIT, Transport
 
 HERE = Path(__file__).parent
 PROBE_DEADLINE = 60.0
@@ -22,8 +22,8 @@ PROBE_DEADLINE = 60.0
 SIMULATE_DEADLINE = 180.0
 ASK_DEADLINE = 30.0
 PUT_DEADLINE = 600.0
-PART = 16 * 2**20
-"""Bytes that are fetched at a time."""
+PART = LIMIT // 2
+"""Bytes that are fetched at a time: in base64, with room to spare within an answer."""
 SILENCE = 30.0
 """Seconds without a word, heartbeats included, after which a followed run's connection is dead."""
 DEPTH = 20

@@ -16,6 +16,7 @@ from samples import WANT, Says, frames
 from provision import facts, resources, wire
 from provision.errors import ProvisionError
 from provision.remote import apply, entry, journal, lock, paths
+from provision.transport import LIMIT
 from provision.transport.recorded import Recorded
 
 
@@ -323,3 +324,22 @@ def test_apt_is_asked_about_each_transaction_s_words():
         "do": "simulate",
         "transactions": [["apt-get", "install", "a=1"], ["apt-get", "install", "b"]],
     }
+
+
+def test_a_large_file_comes_in_parts_that_fit_into_answers(login, tmp_path):
+    """As over any login, whose answers have a limit."""
+    ssh = login()
+    content = os.urandom(LIMIT + 5)
+    (tmp_path / "wheel").write_bytes(content)
+    asked = []
+
+    class Host:
+        host = "h"
+
+        def run(self, argv, stdin, *, deadline, root):
+            asked.append(argv)
+            said = subprocess.run(argv, input=stdin, capture_output=True, check=True)
+            return ssh.run(("cat",), said.stdout, deadline=deadline)
+
+    assert wire.get(Host(), str(tmp_path / "wheel")) == content
+    assert len(asked) == 3
