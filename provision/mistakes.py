@@ -39,9 +39,9 @@ def first(error: ValidationError, model: type[BaseModel], own: Collection[str] =
     path = tuple(part for part in one["loc"] if part != "[key]")
     if one["type"] == "extra_forbidden":
         return unknown_field(path, [name for name in _fields(model, path[:-1]) if name not in own])
-    # Of a missing field pydantic gives all that stands around it.
+    # Of a missing field, and of fields that do not go together, it gives all that stands around.
     whole = one["type"] == "missing" or isinstance(one["input"], dict)
-    got = "" if whole and one["type"] not in TABLES else f", got {shown(one['input'])}"
+    got = "" if whole else f", got {shown(one['input'])}"
     # Its own words name Python's types, and classes of ours.
     what = "expected a table" if one["type"] in TABLES else one["msg"].removeprefix("Value error, ")
     what = "expected a list" if one["type"] == "tuple_type" else what

@@ -317,7 +317,7 @@ def validated(
         if field in data:
             raise UsageError(f"{file}: {field}: not for the file to say: it is {shown(own[field])}")
     try:
-        return model.model_validate({**data, **own})
+        return model.model_validate({**data, **own} if own else data)
     except ValidationError as error:
         mistake = mistakes.first(error, model, own)
         raise UsageError(f"{file}: {mistake}", hint=mistake.hint) from error
