@@ -14,9 +14,10 @@ from typing import Any
 
 from provision import resources, rollback, wheelhouse, wire
 from provision.errors import AccessError, ProvisionError, TransportError
-from provision.facts import Boot, Facts, Journal, Run, WrongFacts, parse
+from provision.facts import Absent, Boot, Facts, Journal, Run, WrongFacts, parse
 from provision.feed import locked_wheels, uv_wheel
 from provision.follow import (
+    OVERTAKEN,
     RECONNECT_DEADLINE,
     Cancelled,
     NotConverged,
@@ -99,6 +100,9 @@ def provision(target: Target, tell: Tell, stop: Stop = NEVER) -> Look:
         tell({"event": "planned", "plan": seen.plan})
         if seen.plan.empty:
             return seen
+        if _overtaken(target, seen):
+            tell({"event": "stale", "reason": OVERTAKEN})
+            continue
         if seen.plan.fingerprint in done:
             raise _unchanged(seen.plan)
         reboots += seen.plan.now.reboots
@@ -115,6 +119,14 @@ def provision(target: Target, tell: Tell, stop: Stop = NEVER) -> Look:
         f"{target.host.name}: still not as wanted after {ROUND_LIMIT} rounds: "
         f"{', '.join(change.id for change in seen.plan.now.changes)}"
     )
+
+
+def _overtaken(target: Target, seen: Look) -> bool:
+    """Whether a plan is blocked by what apt said while another run changed what it was asked of."""
+    if not seen.plan.now.blocked or isinstance(seen.facts.simulations, Absent):
+        return False
+    now = parse(wire.probe(target.transport, resources.query(target.want)))
+    return isinstance(now.run, Run) or now.journal != seen.facts.journal
 
 
 def _look_through(target: Target, tell: Tell, stop: Stop) -> Look:

@@ -47,6 +47,10 @@ class Stale(ProvisionError):
         self.why = why
 
 
+OVERTAKEN = "another run was started in between"
+"""Why what was planned no longer counts."""
+
+
 class NotConverged(ProvisionError):
     """The host is not as wanted, and why."""
 
@@ -113,7 +117,7 @@ def finish(watch: Watch, events: Iterator[dict[str, Any]]) -> None:
 def _failure(host: str, end: Mapping[str, Any], last: Mapping[str, Any]) -> ProvisionError:
     result = end.get("result")
     if result == "stale":
-        return Stale(host, "another run was started in between")
+        return Stale(host, OVERTAKEN)
     if last.get("event") == "cancelled":
         return Cancelled(
             f"{host}: cancelled by {last['by']} before {last['before']}; what was done stays",

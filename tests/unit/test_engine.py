@@ -124,6 +124,24 @@ def test_a_blocked_plan_is_refused_before_anything_is_done():
     assert outcome.words == ["probing", "planned"]
 
 
+NO_SIZE = "it does not say how much room it takes"
+
+
+@pytest.mark.parametrize("meanwhile", [probed(run="theirs"), probed({"journal": {"last": "r9"}})])
+def test_what_apt_said_while_another_run_changed_the_host_is_asked_anew(meanwhile):
+    said = json.dumps({transaction(raw(NO_GCC)).key: apt_answer(error=NO_SIZE)})
+    outcome = Outcome(
+        (PROBE, WITHOUT_PACKAGES), (SIMULATE, said), (PROBE, meanwhile), (PROBE, FINISHED)
+    ).provision()
+    assert outcome.words == ["probing", "planned", "stale", "probing", "planned"]
+
+
+def test_what_apt_refuses_while_nobody_changes_the_host_ends_it():
+    said = json.dumps({transaction(raw(NO_GCC)).key: apt_answer(error=NO_SIZE)})
+    outcome = Outcome((PROBE, WITHOUT_PACKAGES), (SIMULATE, said), (PROBE, WITHOUT_PACKAGES))
+    assert NO_SIZE in outcome.fail().what
+
+
 def test_a_change_that_fails_is_told_with_reason_log_and_hint():
     script = (PROBE, WITHOUT_FILE), (APPLY, events(START, CHANGE, FAILED, BAD_END))
     error = Outcome(*script).fail()
