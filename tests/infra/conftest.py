@@ -6,6 +6,7 @@ A lab host that is down is booted and provisioned first; other hosts are only lo
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pytest
@@ -18,6 +19,7 @@ from provision.checks.finding import Action, Finding
 from provision.errors import ProvisionError
 from provision.facts import Unknown
 from provision.facts.trials import Trials
+from provision.lab.store import locked
 from provision.target import Target, target, wanted
 from provision.trials.attempt import attempt, untried
 
@@ -138,12 +140,14 @@ def _look(host: inventory.Host, config: pytest.Config) -> Site | str:
     if host.lab and (reason := lab.unavailable()):
         pytest.skip(f"no lab host can stand here: {reason}")
     try:
-        if host.lab and not is_up(host.name):
-            there = target(host, start=lambda _: None)
-            seen = engine.provision(there, lambda _: None)
-        else:
-            there = target(host)
-            seen = engine.look(there)
+        with locked(f"infra-{host.name}") if host.lab else nullcontext():
+            # Of several test processes one boots it, and the others wait until it is finished.
+            if host.lab and not is_up(host.name):
+                there = target(host, start=lambda _: None)
+                seen = engine.provision(there, lambda _: None)
+            else:
+                there = target(host)
+                seen = engine.look(there)
         rows = checks.check(there.want, seen.facts, seen.plan)
         if config.getoption("active"):
             rows += active.check(there.want, seen.facts, _try(there, seen, config))
